@@ -42,5 +42,3 @@ def make_value(column: Column[Any], number: int) -> Any:
             return [None, {"text": HARD_TEXTS[number % len(HARD_TEXTS)]}, []][number % 3]
         case _:
             return f"{number}{HARD_TEXTS[number % len(HARD_TEXTS)]}"
-
-

@@ -140,7 +140,11 @@ class Runtime:
 
     def _open_stores(self, data: Path) -> None:
         self.database = open_database(data, self.options.database_url)
-        require_not_moved(self.database)
+        try:
+            require_not_moved(self.database)
+        except BaseException:
+            self.database.close()
+            raise
         self.server_id = read_server_id(data) if self.is_shared else ""
         self.files: Blobs = FolderBlobs(
             self.options.originals or data / "files",

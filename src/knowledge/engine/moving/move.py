@@ -9,16 +9,27 @@ from __future__ import annotations
 import uuid
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import perf_counter
 
 from knowledge import failpoints
+from knowledge.engine.cluster.originals import check_originals
 from knowledge.engine.moving import originals
-from knowledge.engine.moving.places import OpenPlace, Place, open_place, require_clear_folder, require_source
+from knowledge.engine.moving.places import (
+    OpenPlace,
+    Place,
+    open_originals,
+    open_place,
+    require_clear_folder,
+    require_source,
+)
 from knowledge.engine.moving.progress import MoveProgress
+from knowledge.engine.runtime import open_database
 from knowledge.errors import DatabaseFailed, DataMoved, NotNow
 from knowledge.model import Json, now
 from knowledge.store.database import Database
 from knowledge.store.jobs.recovery import recover_jobs
+from knowledge.store.sqlite import DATABASE_NAME
 from knowledge.store.transfer import probe
 from knowledge.store.transfer.exclusive import require_no_servers
 from knowledge.store.transfer.marks import MoveMark, MoveState, read_mark, read_marks, write_mark
@@ -89,9 +100,9 @@ def move_data(source: Place, target: Place, progress: MoveProgress) -> MoveRepor
         recover_jobs(old.database)  # of a server that was killed
         needed = originals.list_needed(old.database, old.originals)
         with open_place(target) as new:
-            mark = _begin(old, new, moved_to, moved_from)
+            mark = _begin(old, new, moved_from)
             todo = originals.compare_originals(needed, new.originals)
-            if not _is_same_place(old, new):
+            if old.place.originals_location != new.place.originals_location:
                 originals.copy_originals(todo, old.originals, new.originals, progress)
             rows, copied = copy_rows(old.database, new.database, progress)
             originals.require_complete(needed, new.originals)
@@ -161,9 +172,6 @@ def _require_free_target(target: Place, moved_to: MoveMark | None) -> MoveMark |
 
 
 def _look_into_folder(target: Place) -> tuple[list[str], MoveMark | None]:
-    from knowledge.engine.runtime import open_database
-    from knowledge.store.sqlite import DATABASE_NAME
-
     if not (target.data / DATABASE_NAME).exists():
         return [], None
     database = open_database(target.data, None)
@@ -174,7 +182,7 @@ def _look_into_folder(target: Place) -> tuple[list[str], MoveMark | None]:
         database.close()
 
 
-def _begin(old: OpenPlace, new: OpenPlace, moved_to: MoveMark | None, moved_from: MoveMark | None) -> MoveMark:
+def _begin(old: OpenPlace, new: OpenPlace, moved_from: MoveMark | None) -> MoveMark:
     """Mark source and target with the id of the move, and return the mark of the target."""
     if moved_from is not None:  # our own, interrupted
         return moved_from
@@ -193,6 +201,8 @@ def _finish(old: OpenPlace, new: OpenPlace, mark: MoveMark) -> None:
         raise NotNow("A server has used the old data during the move", hint=UNCHANGED_HINT)
     if old.place.database_url is not None:
         require_no_servers(old.database, old.place.describe())
+    if new.place.database_url is not None:
+        check_originals(new.database, new.originals)
     at = now().isoformat()
     write_mark(old.database, MOVED_TO_NAME, MoveMark(mark.id, new.place.describe(), MoveState.DONE, at))
     failpoints.trigger("move.marked")
@@ -200,17 +210,11 @@ def _finish(old: OpenPlace, new: OpenPlace, mark: MoveMark) -> None:
 
 
 def _find_originals_to_copy(needed: dict[str, int], old: OpenPlace, target: Place) -> originals.OriginalsToCopy:
-    from knowledge.engine.runtime import open_originals
-
-    if (target.data, target.originals) == (old.place.data, old.place.originals):
+    if target.originals_location == old.place.originals_location:
         return originals.OriginalsToCopy(needed, {})
-    if not target.originals and not target.data.exists():
+    if "://" not in target.originals and not Path(target.originals_location).exists():
         return originals.OriginalsToCopy(needed, needed)
-    return originals.compare_originals(needed, open_originals(target.data, target.originals, old.database))
-
-
-def _is_same_place(old: OpenPlace, new: OpenPlace) -> bool:
-    return old.originals.location == new.originals.location
+    return originals.compare_originals(needed, open_originals(target))
 
 
 def _is_done(mark: MoveMark | None) -> bool:
@@ -237,7 +241,7 @@ def _make_report(
     return MoveReport(
         source.describe(),
         target.describe(),
-        target.originals or str(target.data / "files"),
+        target.originals_location,
         rows,
         copied,
         len(todo.needed),

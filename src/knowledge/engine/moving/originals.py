@@ -15,7 +15,9 @@ from knowledge.store.jobs.jobs import JobStore
 
 PROBE_BYTES = 8 << 20
 """Originals that an estimate reads to measure the speed."""
-DAMAGED_ORIGINAL_HINT = "Run 'knowledge verify'; add the same file again or remove the document, then repeat the command."
+DAMAGED_ORIGINAL_HINT = (
+    "Run 'knowledge verify'; add the same file again or remove the document, then repeat the command."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ def list_needed(database: Database, source: Blobs) -> dict[str, int]:
     wrong = [sha256 for sha256, size in documents.items() if stored.get(sha256) != size]
     if wrong:
         raise StorageFailed(
-            f"{len(wrong)} of {len(documents)} originals are missing or damaged in {source.location}, such as {wrong[0]}",
+            f"{len(wrong)} of {len(documents)} originals are missing or damaged in {source.location}, such as"
+            f" {wrong[0]}",
             hint=DAMAGED_ORIGINAL_HINT,
         )
     of_jobs = {sha256: stored[sha256] for sha256 in JobStore(database).list_originals() if sha256 in stored}

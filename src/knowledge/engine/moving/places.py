@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from knowledge.blobs.api import Blobs
-from knowledge.engine.runtime import open_database, open_originals
+from knowledge.blobs.folder import FolderBlobs
+from knowledge.engine.runtime import open_database
 from knowledge.engine.sharing.leader import hold_data_folder
 from knowledge.errors import InvalidParameter, NotNow
+from knowledge.filesystem import file_modes
 from knowledge.store.database import Database
 from knowledge.store.sqlite import DATABASE_NAME
 from knowledge.store.transfer.exclusive import hold_database
@@ -28,6 +30,10 @@ class Place:
     database_url: str | None = field(default=None, repr=False)
     originals: str = ""
     """A folder or the URL of a bucket; empty is the folder 'files' of the data folder."""
+
+    @property
+    def originals_location(self) -> str:
+        return self.originals or str(self.data / "files")
 
     def describe(self) -> str:
         """Name the place without user and password."""
@@ -82,7 +88,22 @@ def open_place(place: Place) -> Iterator[OpenPlace]:
         stack.callback(database.close)
         if place.database_url is not None:
             stack.enter_context(hold_database(database, place.describe()))
-        yield OpenPlace(place, database, open_originals(place.data, place.originals, database))
+        stack.enter_context(_keep_files_private())
+        yield OpenPlace(place, database, open_originals(place))
+
+
+def open_originals(place: Place) -> Blobs:
+    """Open the originals of a place that no server uses."""
+    return FolderBlobs(Path(place.originals) if place.originals else place.data / "files")
+
+
+@contextmanager
+def _keep_files_private() -> Iterator[None]:
+    file_modes.UMASK.enter()
+    try:
+        yield
+    finally:
+        file_modes.UMASK.leave()
 
 
 def require_source(place: Place) -> None:

@@ -63,7 +63,7 @@ def clear_mark(database: Database, name: str) -> None:
 
 
 def require_not_moved(database: Database) -> None:
-    """Raise DataMoved if the data is elsewhere or incomplete; a server that starts on the source ends an unfinished move."""
+    """Raise DataMoved if the data is elsewhere or incomplete; an unfinished move from here is given up."""
     moved_to, moved_from = read_marks(database)
     if moved_from is not None and moved_from.state is MoveState.COPYING:
         raise DataMoved(
@@ -76,7 +76,7 @@ def require_not_moved(database: Database) -> None:
     if moved_to.state is MoveState.DONE:
         raise DataMoved(
             f"The data was moved to {moved_to.place} on {moved_to.at[:10]} and is not used here any more",
-            hint="Point KNOWLEDGE_DATABASE_URL or KNOWLEDGE_DATA to that place, and KNOWLEDGE_ORIGINALS to its originals.",
+            hint="Set KNOWLEDGE_DATABASE_URL or KNOWLEDGE_DATA to that place.",
             moved_to=moved_to.place,
         )
     log.warning("the unfinished move to %s is given up, because a server starts on the old data", moved_to.place)

@@ -59,7 +59,9 @@ def _read_batch(connection: Connection, table: Table, after: Row | None, limit: 
     columns = [cast(column, types.Text).label(column.name) if _is_json(column) else column for column in table.columns]
     rows = select(*columns).where(select_copied(table)).order_by(*keys).limit(limit)
     if after is not None:
-        rows = rows.where(keys[0] > after[0] if len(keys) == 1 else tuple_(*keys) > tuple_(*after, types=[key.type for key in keys]))
+        rows = rows.where(
+            keys[0] > after[0] if len(keys) == 1 else tuple_(*keys) > tuple_(*after, types=[key.type for key in keys])
+        )
     places = [number for number, column in enumerate(table.columns) if _is_json(column)]
     return [_clean_row(tuple(row), places) for row in connection.execute(rows)]
 

@@ -36,7 +36,9 @@ def select_copied(table: Table) -> Any:
 
 def count_rows(connection: Connection, table: Table) -> int:
     """Count the rows of a table that are copied."""
-    return int(connection.execute(select(func.count()).select_from(table).where(and_(select_copied(table)))).scalar_one())
+    return int(
+        connection.execute(select(func.count()).select_from(table).where(and_(select_copied(table)))).scalar_one()
+    )
 
 
 def find_filled_tables(connection: Connection) -> list[str]:
