@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,23 +67,24 @@ async def read_answers(local: LocalEngine) -> dict[str, Any]:
     return answers
 
 
-def open_engine(settings: Settings, parsers: SharedParsers) -> LocalEngine:
+@contextmanager
+def running(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
     engine = make_test_engine(settings, parsers=parsers)
     engine.start()
-    return engine
+    try:
+        yield engine
+    finally:
+        engine.close()
 
 
 @pytest.fixture(scope="session")
 def original_folder(tmp_path_factory: pytest.TempPathFactory, parsers: SharedParsers) -> FilledFolder:
     """Made once; tests get copies of it."""
     data = tmp_path_factory.mktemp("moving") / "data"
-    engine = open_engine(Settings(data=data, workers=2), parsers)
-    try:
+    with running(Settings(data=data, workers=2), parsers) as engine:
         key, session = asyncio.run(fill_folder(engine))
         asyncio.run(engine.as_caller(Caller()).reindex())
         answers = asyncio.run(read_answers(engine))
-    finally:
-        engine.close()
     assert any(answers[name] for name in answers)
     return FilledFolder(data, key, session, answers)
 

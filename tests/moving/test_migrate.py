@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from knowledge.engine.sharing.leader import hold_data_folder
 from knowledge.errors import DataMoved
 from knowledge.model import Caller
 from knowledge.testing import SharedParsers, make_test_engine
-from tests.moving.conftest import NOTES, FilledFolder, open_engine, read_answers
+from tests.moving.conftest import NOTES, FilledFolder, read_answers, running
 from tests.support.command_line import Shell
 from tests.support.engines import add_note
 from tests.support.postgres import PASSWORD, PostgresServer
@@ -41,15 +39,6 @@ def make_shell(data: Path, url: str | None = None, **more: str) -> Shell:
 def count_documents(shell: Shell) -> int:
     """Start on the data, which must be possible, and return the number of documents."""
     return int(shell.run_json("status")["documents"])
-
-
-@contextmanager
-def running(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
-    engine = open_engine(settings, parsers)
-    try:
-        yield engine
-    finally:
-        engine.close()
 
 
 async def require_same(engine: LocalEngine, folder: FilledFolder) -> None:

@@ -486,10 +486,15 @@ class LocalEngine:
     def _open_backup(self) -> BackupArchive:
         parts = self._parts
         return BackupArchive(
-            parts.options.data, parts.database, parts.files, parts.documents, parts.jobs, stop=lambda: self.is_closed
+            parts.options.data,
+            parts.database,
+            parts.files,
+            parts.documents,
+            parts.jobs,
+            parts.leases if parts.is_shared else None,
+            stop=lambda: self.is_closed,
         )
 
     async def backup(self) -> Original:
         archive = await self._run_in_thread(self._open_backup)
-
         return Original(archive.filename, archive.size, archive.stream(self._run_in_thread))

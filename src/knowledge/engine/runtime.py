@@ -83,6 +83,8 @@ SWEEP_SECONDS = 3600.0
 SWEEP_LEASE = "sweep"
 # Quarantined jobs start this long after the server, so that an operator can cancel them first.
 ALONE_DELAY_SECONDS = 2.0
+BACKUP_LEASE_PREFIX = "backup-"
+"""Beginning of the name of the lease that keeps originals while a server makes a backup; the rest is its id."""
 BACKUP_COPY_PREFIX = "backup-"
 """File name prefix of the temporary database copies that a backup makes in the data folder."""
 
@@ -149,6 +151,7 @@ class Runtime:
         self.files: Blobs = FolderBlobs(
             self.options.originals or data / "files",
             partial(run_with_file_lock, self.database) if self.is_shared else None,
+            partial(LeaseStore(self.database, self.server_id).is_any_held, BACKUP_LEASE_PREFIX),
         )
         if self.is_shared:
             check_originals(self.database, self.files)

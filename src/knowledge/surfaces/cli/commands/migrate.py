@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.output.move_progress import find_place, show_move
 from knowledge.surfaces.cli.output.terminal import (
     format_size,
-    make_stderr_console,
     pluralize,
     print_json,
     sanitize_text,
@@ -21,15 +17,7 @@ from knowledge.surfaces.cli.output.terminal import (
 from knowledge.surfaces.cli.session import CliSession
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from knowledge.config import Settings
     from knowledge.engine.moving.move import MoveReport
-    from knowledge.engine.moving.places import Place
-    from knowledge.engine.moving.progress import MoveProgress
-
-LINE_SECONDS = 10.0
-"""Time between two lines of progress where there is no terminal."""
 
 
 @click.command(
@@ -59,7 +47,7 @@ def migrate(session: CliSession, to: str, originals: str | None, dry_run: bool) 
     from knowledge.engine.moving.move import move_data, plan_move
     from knowledge.engine.moving.places import parse_target
 
-    source = find_source(session.settings)
+    source = find_place(session.settings)
     target = parse_target(to, originals, source)
     if dry_run:
         report = plan_move(source, target)
@@ -70,14 +58,6 @@ def migrate(session: CliSession, to: str, originals: str | None, dry_run: bool) 
         print_json({"dry_run": dry_run, **report.to_json()})
     else:
         click.echo(sanitize_text(format_report(report, dry_run)))
-
-
-def find_source(settings: Settings) -> Place:
-    """Return where the data of the settings is."""
-    from knowledge.engine.moving.places import Place
-
-    url = settings.database_url.get_secret_value() if settings.database_url else None
-    return Place(settings.data, url, str(settings.originals) if settings.originals else "")
 
 
 def format_report(report: MoveReport, dry_run: bool) -> str:
@@ -114,54 +94,3 @@ def format_seconds(seconds: float) -> str:
         return pluralize(max(1, round(seconds)), "second")
     minutes = round(seconds / 60)
     return pluralize(minutes, "minute") if minutes < 120 else f"{seconds / 3600:.1f} hours"
-
-
-@contextmanager
-def show_move(*, quiet: bool) -> Iterator[MoveProgress]:
-    """Show a bar for each step on a terminal, otherwise lines on stderr."""
-    from knowledge.engine.moving.progress import SilentProgress
-
-    if sys.stderr.isatty():
-        from rich import progress
-
-        columns = (
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(24),
-            progress.TaskProgressColumn(),
-            progress.TimeRemainingColumn(compact=True),
-        )
-        with progress.Progress(*columns, console=make_stderr_console(), transient=True) as bars:
-            yield StepBars(bars)
-    else:
-        yield SilentProgress() if quiet else StepLines()
-
-
-class StepBars:
-    """A bar for each step."""
-
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
-
-    def start(self, step: str, total: int, unit: str) -> None:  # noqa: ARG002 - a bar shows the share
-        self._task = self._bars.add_task(step, total=max(total, 1))
-
-    def advance(self, done: int) -> None:
-        self._bars.advance(self._task, done)
-
-
-class StepLines:
-    """A line when a step begins, and every few seconds."""
-
-    def start(self, step: str, total: int, unit: str) -> None:
-        self._step, self._total, self._unit, self._done = step, total, unit, 0
-        self._next = time.monotonic() + LINE_SECONDS
-        click.echo(f"{step}: {self._format(total)}", err=True)
-
-    def advance(self, done: int) -> None:
-        self._done += done
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + LINE_SECONDS
-            click.echo(f"{self._step}: {self._format(self._done)} of {self._format(self._total)}", err=True)
-
-    def _format(self, number: int) -> str:
-        return format_size(number) if self._unit == "bytes" else f"{number:,} {self._unit}"
