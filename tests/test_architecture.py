@@ -31,6 +31,8 @@ LAYERS: list[set[str]] = [
 THIRD_PARTIES: dict[str, set[str]] = {
     "sqlalchemy": {"store"},
     "alembic": {"store"},
+    "boto3": {"blobs"},
+    "botocore": {"blobs"},
     "tantivy": {"index"},
     "faiss": {"index"},
     "onnxruntime": {"embed"},

@@ -17,7 +17,7 @@ KnowledgeError
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed
 ├── Unavailable                 503  Starting · Busy · Overloaded · ModelUnavailable · IndexFailed · EngineUnreachable
-│   ├── StorageFailed           503  DatabaseFailed · DataMoved · DiskFull
+│   ├── StorageFailed           503  DatabaseFailed · DataMoved · DiskFull · OriginalsUnavailable (OriginalsRefused)
 │   └── EmbeddingFailed         503  the embedding service failed
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  a web page could not be fetched · NothingCrawled
@@ -445,6 +445,20 @@ class DataMoved(StorageFailed):
     """The data was moved to another place, or has not arrived completely."""
 
     code = "data_moved"
+
+
+class OriginalsUnavailable(StorageFailed):
+    """The bucket of the originals cannot be reached; nothing that was accepted is lost, and jobs wait for it."""
+
+    code = "originals_unavailable"
+    default_hint = "Try again later; 'knowledge status' says when the originals can be reached again."
+
+
+class OriginalsRefused(OriginalsUnavailable):
+    """The bucket of the originals refuses this server: credentials, permissions, bucket or region are wrong."""
+
+    code = "originals_refused"
+    default_hint = "Check KNOWLEDGE_ORIGINALS_URL and the credentials."
 
 
 class DiskFull(StorageFailed):

@@ -21,7 +21,8 @@ from knowledge.blobs.api import Blobs
 from knowledge.blobs.folder import READ_CHUNK_BYTES, FolderBlobs
 from knowledge.blobs.incoming import digest_file
 from knowledge.engine import verify
-from knowledge.engine.runtime import BACKUP_COPY_PREFIX, BACKUP_LEASE_PREFIX
+from knowledge.engine.cluster.originals import BACKUP_LEASE_PREFIX
+from knowledge.engine.runtime import BACKUP_COPY_PREFIX
 from knowledge.errors import Damaged, KnowledgeError, NotNow, StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.model import Json, now

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from knowledge import failpoints
 from knowledge.blobs.api import Blobs
-from knowledge.blobs.folder import FolderBlobs
+from knowledge.blobs.s3.bucket_url import BucketUrl
 from knowledge.engine.accounts import AccountService
 from knowledge.engine.cluster.member import ClusterMember, MemberParts, ServerRole, log_recovery, read_server_id
 from knowledge.engine.cluster.model_change import ModelChange
-from knowledge.engine.cluster.originals import check_originals
+from knowledge.engine.cluster.originals import open_bucket, open_folder
 from knowledge.engine.cluster.signals import ClusterSignals, SignalKind
 from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.crawl.service import CrawlService
@@ -65,7 +65,6 @@ from knowledge.store.models import ModelStore
 from knowledge.store.pages.cache import PageCache
 from knowledge.store.pages.reread import RereadQueue
 from knowledge.store.pages.words import PageWordStore
-from knowledge.store.postgres.locks import run_with_file_lock
 from knowledge.store.publish import Publisher
 from knowledge.store.row_mapping import make_timestamp
 from knowledge.store.sqlite import DATABASE_NAME, SqliteDatabase
@@ -83,8 +82,6 @@ SWEEP_SECONDS = 3600.0
 SWEEP_LEASE = "sweep"
 # Quarantined jobs start this long after the server, so that an operator can cancel them first.
 ALONE_DELAY_SECONDS = 2.0
-BACKUP_LEASE_PREFIX = "backup-"
-"""Beginning of the name of the lease that keeps originals while a server makes a backup; the rest is its id."""
 BACKUP_COPY_PREFIX = "backup-"
 """File name prefix of the temporary database copies that a backup makes in the data folder."""
 
@@ -102,6 +99,9 @@ class EngineOptions:
     """PostgreSQL; None is SQLite in the data folder."""
     originals: Path | None = None
     """The folder of originals; None is below the data folder."""
+    bucket: BucketUrl | None = None
+    """The bucket of the originals, instead of a folder."""
+    originals_cache_bytes: int = 1000 << 20
     role: ServerRole = ServerRole.ALL
     address: str = ""
     """Where this server can be reached, as shown by the status."""
@@ -148,13 +148,7 @@ class Runtime:
             self.database.close()
             raise
         self.server_id = read_server_id(data) if self.is_shared else ""
-        self.files: Blobs = FolderBlobs(
-            self.options.originals or data / "files",
-            partial(run_with_file_lock, self.database) if self.is_shared else None,
-            partial(LeaseStore(self.database, self.server_id).is_any_held, BACKUP_LEASE_PREFIX),
-        )
-        if self.is_shared:
-            check_originals(self.database, self.files)
+        self.files = self._open_originals(data)
         self.page_cache = PageCache(data / "pages", self.options.page_cache_bytes)
         self.documents = DocumentStore(self.database)
         self.chunks = ChunkStore(self.database)
@@ -180,6 +174,12 @@ class Runtime:
         self.leases = LeaseStore(self.database, self.server_id)
         self.job_leases = JobLeases(self.database, self.server_id, self.options.lease_seconds)
         self.signals = ClusterSignals(self.database, self.options.database_url, self.server_id)
+
+    def _open_originals(self, data: Path) -> Blobs:
+        options = self.options
+        if options.bucket is not None:
+            return open_bucket(self.database, options.bucket, data, options.originals_cache_bytes)
+        return open_folder(self.database, options.originals or data / "files", is_shared=self.is_shared)
 
     @property
     def is_shared(self) -> bool:

@@ -10,6 +10,7 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from knowledge import failpoints
@@ -18,7 +19,7 @@ from knowledge.engine.moving import originals
 from knowledge.engine.moving.places import (
     OpenPlace,
     Place,
-    open_originals,
+    open_originals_alone,
     open_place,
     require_clear_folder,
     require_source,
@@ -212,9 +213,10 @@ def _finish(old: OpenPlace, new: OpenPlace, mark: MoveMark) -> None:
 def _find_originals_to_copy(needed: dict[str, int], old: OpenPlace, target: Place) -> originals.OriginalsToCopy:
     if target.originals_location == old.place.originals_location:
         return originals.OriginalsToCopy(needed, {})
-    if "://" not in target.originals and not Path(target.originals_location).exists():
+    if not target.is_bucket and not Path(target.originals_location).exists():
         return originals.OriginalsToCopy(needed, needed)
-    return originals.compare_originals(needed, open_originals(target))
+    with TemporaryDirectory(prefix="knowledge-estimate-") as scratch:
+        return originals.compare_originals(needed, open_originals_alone(target, old.database, Path(scratch)))
 
 
 def _is_done(mark: MoveMark | None) -> bool:

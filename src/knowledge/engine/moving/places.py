@@ -9,6 +9,8 @@ from pathlib import Path
 
 from knowledge.blobs.api import Blobs
 from knowledge.blobs.folder import FolderBlobs
+from knowledge.blobs.s3.bucket_url import parse_bucket_url
+from knowledge.engine.cluster.originals import make_bucket_blobs, open_bucket
 from knowledge.engine.runtime import open_database
 from knowledge.engine.sharing.leader import hold_data_folder
 from knowledge.errors import InvalidParameter, NotNow
@@ -18,6 +20,8 @@ from knowledge.store.sqlite import DATABASE_NAME
 from knowledge.store.transfer.exclusive import hold_database
 
 FOLDER_PREFIX = "folder:"
+CACHE_BYTES = 10 << 20
+"""Local copies of originals in a bucket, of which a move needs none."""
 ALLOWED_NAMES = {"engine.lock", "engine.json", "files", DATABASE_NAME, f"{DATABASE_NAME}-wal", f"{DATABASE_NAME}-shm"}
 """What a folder may contain that data is moved to; rows in its database are refused later."""
 
@@ -30,6 +34,10 @@ class Place:
     database_url: str | None = field(default=None, repr=False)
     originals: str = ""
     """A folder or the URL of a bucket; empty is the folder 'files' of the data folder."""
+
+    @property
+    def is_bucket(self) -> bool:
+        return "://" in self.originals
 
     @property
     def originals_location(self) -> str:
@@ -75,7 +83,11 @@ def parse_target(to: str, originals: str | None, source: Place) -> Place:
     from knowledge.store.postgres.postgres import parse_database_url
 
     parse_database_url(to)
-    return Place(source.data, to, originals or source.originals)
+    if originals and "://" in originals:
+        parse_bucket_url(originals)
+    elif originals:
+        originals = str(Path(originals).expanduser().absolute())
+    return Place(source.data, to, originals or source.originals_location)
 
 
 @contextmanager
@@ -89,12 +101,21 @@ def open_place(place: Place) -> Iterator[OpenPlace]:
         if place.database_url is not None:
             stack.enter_context(hold_database(database, place.describe()))
         stack.enter_context(_keep_files_private())
-        yield OpenPlace(place, database, open_originals(place))
+        yield OpenPlace(place, database, open_originals(place, database, place.data))
 
 
-def open_originals(place: Place) -> Blobs:
-    """Open the originals of a place that no server uses."""
-    return FolderBlobs(Path(place.originals) if place.originals else place.data / "files")
+def open_originals(place: Place, database: Database, scratch: Path) -> Blobs:
+    """Open the originals of a place that no server uses; those of a bucket need a folder for files on their way."""
+    if place.is_bucket:
+        return open_bucket(database, parse_bucket_url(place.originals), scratch, CACHE_BYTES)
+    return FolderBlobs(Path(place.originals_location))
+
+
+def open_originals_alone(place: Place, database: Database, scratch: Path) -> Blobs:
+    """Open the originals of a place to look at them, while its database may not exist; nothing may be stored."""
+    if place.is_bucket:
+        return make_bucket_blobs(database, parse_bucket_url(place.originals), scratch, CACHE_BYTES)
+    return FolderBlobs(Path(place.originals_location))
 
 
 @contextmanager

@@ -15,6 +15,7 @@ NOT_COPIED = {
     "schema_compatibility": "belongs to the schema, which the target creates itself",
     "servers": "heartbeats of servers, which register again when they start",
     "leases": "held by servers that have ended",
+    "unreferenced_originals": "originals of one bucket that wait for their deletion; its servers find them again",
     "rate_limit_entries": "calls of the last minutes",
 }
 """Tables that describe the servers of one database and not the data, each with the reason."""

@@ -79,4 +79,4 @@ def find_place(settings: Settings) -> Place:
     from knowledge.engine.moving.places import Place
 
     url = settings.database_url.get_secret_value() if settings.database_url else None
-    return Place(settings.data, url, str(settings.originals) if settings.originals else "")
+    return Place(settings.data, url, settings.originals_url or (str(settings.originals) if settings.originals else ""))
