@@ -448,17 +448,12 @@ class DataMoved(StorageFailed):
 
 
 class OriginalsUnavailable(StorageFailed):
-    """The bucket of the originals cannot be reached; nothing that was accepted is lost, and jobs wait for it."""
-
     code = "originals_unavailable"
     default_hint = "Try again later; 'knowledge status' says when the originals can be reached again."
 
 
 class OriginalsRefused(OriginalsUnavailable):
-    """The bucket of the originals refuses this server: credentials, permissions, bucket or region are wrong."""
-
     code = "originals_refused"
-    default_hint = "Check KNOWLEDGE_ORIGINALS_URL and the credentials."
 
 
 class DiskFull(StorageFailed):

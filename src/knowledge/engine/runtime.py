@@ -148,7 +148,11 @@ class Runtime:
             self.database.close()
             raise
         self.server_id = read_server_id(data) if self.is_shared else ""
-        self.files = self._open_originals(data)
+        try:
+            self.files = self._open_originals(data)
+        except BaseException:
+            self.database.close()
+            raise
         self.page_cache = PageCache(data / "pages", self.options.page_cache_bytes)
         self.documents = DocumentStore(self.database)
         self.chunks = ChunkStore(self.database)

@@ -22,7 +22,7 @@ from knowledge.errors import OriginalsRefused, OriginalsUnavailable
 
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 5, 30, 4
 """Each request is tried so often, with exponential backoff and jitter (the mode `standard` of botocore)."""
-PROBE_SECONDS, PROBE_INTERVAL_SECONDS = 2, 5.0
+PROBE_SECONDS, PROBE_INTERVAL_SECONDS = 2, 1.0
 MAX_CONNECTIONS = 64
 READ_CHUNK_BYTES = 1 << 20
 MAX_RESUMED_READS = 5

@@ -69,7 +69,7 @@ def check_originals(database: Database, blobs: Blobs) -> None:
     known = read_originals_id(database) or store_originals_id(database, blobs.find_or_make_marker())
     if not blobs.has_marker(known):
         raise StorageFailed(
-            f"The originals in {blobs.location} are not those that the other servers of this database use",
+            f"The place of originals {blobs.location} is not the one that the other servers of this database use",
             hint="Set KNOWLEDGE_ORIGINALS to the shared folder, mounted on this machine, or KNOWLEDGE_ORIGINALS_URL to "
             f"the bucket. If the originals were copied, copy the empty folder or object originals-{known} too.",
             location=blobs.location,
