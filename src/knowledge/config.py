@@ -86,6 +86,11 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on; 127.0.0.1 accepts only local connections.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    public_url: str = Field(
+        "",
+        pattern=r"^(https?://[^\s?#]+)?$",
+        description="The address under which clients reach this server, such as https://kb.example.org",
+    )
     page: bool = Field(True, description="Whether to serve the web page: on or off.")
     toolsets: str = Field("", description="Comma-separated toolsets to serve over MCP; empty serves all.")
 

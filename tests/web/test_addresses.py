@@ -46,7 +46,7 @@ async def test_every_address_answers_the_page_under_the_policy(http: httpx.Async
     assert (await http.head(path)).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/library", "/d/1", f"/d/{UID}/edit", "/index.html", "/static/x/app.js", "/Add"])
+@pytest.mark.parametrize("path", ["/librarian", "/d/1", f"/d/{UID}/write", "/index.html", "/static/x/app.js", "/Add"])
 async def test_other_addresses_stay_json(local: LocalEngine, settings: Settings, path: str) -> None:
     transport = httpx.ASGITransport(app=make_http_app(local, settings))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
@@ -100,7 +100,10 @@ def test_every_import_of_a_module_exists() -> None:
     scripts = {name: asset.plain.decode() for name, asset in ASSETS.by_name.items() if name.endswith(".js")}
     imported = {target for name in scripts for target in ASSETS.list_modules(name)}
     dynamic = {name for text in scripts.values() for name in re.findall(r'import\("\./([^"]+)"\)', text)}
+    pages = re.findall(r'withTexts\("(\w+)"', scripts["later.js"])
+    dynamic |= {f"words/{language}/{page}.js" for language in ("en", "de") for page in pages}
     assert imported | dynamic <= set(scripts)
+    assert {f"styles/{page}.css" for page in pages} <= set(ASSETS.by_name)
     assert set(scripts) - set(ASSETS.list_modules("app.js")) <= dynamic | {
         target for name in dynamic for target in ASSETS.list_modules(name)
     }, "a module that nothing loads"

@@ -20,7 +20,7 @@ from knowledge.surfaces.http.rate_limits import RateLimits
 from knowledge.surfaces.http.responses import error_response
 from knowledge.surfaces.http.server import wrap_in_guard_and_log
 from knowledge.surfaces.http.toolset_services import ToolsetServices
-from knowledge.surfaces.mcp.call_limits import make_account_limits, make_call_limits
+from knowledge.surfaces.mcp.call_limits import make_account_limits, make_call_limits, make_server_links
 from knowledge.surfaces.mcp.routes import make_routes
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import make_rest_app
@@ -59,6 +59,7 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
         engine.as_caller,
         limits=make_call_limits(settings),
         account_limits=make_account_limits(settings),
+        links=make_server_links(settings),
         toolsets=settings.toolsets,
         services=services.by_type,
         rates=rates,

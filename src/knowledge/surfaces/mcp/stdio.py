@@ -27,6 +27,7 @@ from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.subscriptions import SessionSubscriptions
 from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
 from knowledge.toolsets.base import CallLimits, Registry, ToolCall, ToolsetView
+from knowledge.toolsets.values import ServerLinks
 
 HANDSHAKE_METHODS = ("initialize", "server/discover")
 
@@ -36,6 +37,7 @@ async def serve_stdio(
     registry: Registry,
     *,
     limits: CallLimits | None = None,
+    links: ServerLinks | None = None,
     toolsets: str = "",
     read_only: bool = False,
     caller: Caller | None = None,
@@ -45,12 +47,14 @@ async def serve_stdio(
 ) -> None:
     """Serve until standard input is closed; `on_handshake_end` is called at the first message after the handshake."""
     server = KnowledgeServer(registry)
-    view = ToolsetView(ToolsetSelection.from_setting(toolsets, registry.names).default, read_only)
+    selection = ToolsetSelection.from_setting(toolsets, registry.names, registry.standalone_names)
+    view = ToolsetView(selection.over_stdio, read_only)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     with _open_input() as lines, read:
         async with stdio_server(anyio.wrap_file(io.StringIO())) as (_, write), anyio.create_task_group() as group:
             call = ToolCall(
-                engine=engine, caller=caller or Caller(), limits=limits or CallLimits(), services=services or {}
+                engine=engine, caller=caller or Caller(), limits=limits or CallLimits(), links=links or ServerLinks(),
+                services=services or {},
             )  # fmt: skip
             server.default_request = McpRequest(
                 tool_call=call,

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 from anyio.abc import TaskGroup
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.datastructures import URL
 from starlette.types import Scope
 
 from knowledge.engine.api import Engine, McpSessionsApi
 from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.http.auth import caller_of
+from knowledge.surfaces.http.origins import HTTP_SCHEMES
 from knowledge.surfaces.http.rate_limits import RateLimits
 from knowledge.surfaces.mcp.request_context import BackgroundWork, McpRequest, make_acquire
 from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.sessions import MAX_SESSIONS, MAX_SESSIONS_PER_CALLER, McpSessions
 from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
 from knowledge.toolsets.base import CallLimits, ErrorFormatter, Registry, ToolCall
+from knowledge.toolsets.values import ServerLinks
 
 MAX_BODY_BYTES = 4 << 20
 """Limit for one HTTP body or WebSocket message."""
@@ -34,6 +38,7 @@ class McpSurface:
         *,
         limits: CallLimits | None = None,
         account_limits: CallLimits | None = None,
+        links: ServerLinks | None = None,
         toolsets: str = "",
         services: Mapping[type[object], object] | None = None,
         rates: RateLimits | None = None,
@@ -41,7 +46,7 @@ class McpSurface:
         session_ids: McpSessionsApi | None = None,
     ) -> None:
         self.server = KnowledgeServer(registry)
-        self.selection = ToolsetSelection.from_setting(toolsets, registry.names)
+        self.selection = ToolsetSelection.from_setting(toolsets, registry.names, registry.standalone_names)
         self.manager = StreamableHTTPSessionManager(
             self.server, max_request_body_size=MAX_BODY_BYTES, max_sessions=MAX_SESSIONS
         )
@@ -50,6 +55,7 @@ class McpSurface:
         self._engine_for = engine_for
         self._limits, self._services = limits or CallLimits(), services or {}
         self._account_limits = account_limits or self._limits
+        self._links = links or ServerLinks()
         self._rates = rates
         self._task_group: TaskGroup | None = None
 
@@ -72,7 +78,10 @@ class McpSurface:
         caller = caller_of(scope)
         is_account = caller.kind is CallerKind.ACCOUNT
         limits = self._account_limits if is_account else self._limits
-        call = ToolCall(engine=self._engine_for(caller), caller=caller, limits=limits, services=self._services)
+        links = self._links if self._links.base_url else replace(self._links, base_url=_find_base_url(scope))
+        call = ToolCall(
+            engine=self._engine_for(caller), caller=caller, limits=limits, links=links, services=self._services
+        )
         return McpRequest(tool_call=call, view=view, acquire=make_acquire(self._rates, caller) if is_account else None)
 
     def find_error_formatter(self, toolset: str | None) -> ErrorFormatter | None:
@@ -83,3 +92,9 @@ class McpSurface:
         """Start background work that ends with the server at the latest."""
         if self._task_group is not None:
             self._task_group.start_soon(work)
+
+
+def _find_base_url(scope: Scope) -> str:
+    """Return scheme and host of a request; those of a WebSocket as its pages have them."""
+    url = URL(scope=scope)
+    return f"{HTTP_SCHEMES.get(url.scheme, url.scheme)}://{url.netloc}"

@@ -11,9 +11,15 @@ from knowledge.surfaces.web.assets import STATIC_PATH, Asset, Assets
 PAGE_PATHS = (
     "/",
     "/d/{uid:uuid}",
+    "/d/{uid:uuid}/edit",
+    "/library",
+    "/map",
     "/add",
     "/activity",
     "/activity/crawls/{uid:uuid}",
+    "/agents",
+    "/insight",
+    "/people",
     "/settings",
     "/login",
 )

@@ -16,7 +16,7 @@ import { listen, recall, set, state } from "./store.js";
 import { language, say } from "./words.js";
 
 const REST_MS = 400, REFRESH_MS = 300, RETRY_MS = 3000, AHEAD_MS = 500;
-const VIEWS = { add: "addView", activity: "activityView", crawl: "crawlView", settings: "settingsView" };
+const VIEWS = { add: "addView", activity: "activityView", crawl: "crawlView", settings: "settingsView", library: "libraryView", edit: "editView", map: "mapView", agents: "agentsView", people: "peopleView", insight: "insightView" };
 const root = document.getElementById("app");
 
 function pageView() {
@@ -82,7 +82,7 @@ function arrive() {
 }
 
 function titleOf(route) {
-  const name = { add: say("add"), activity: say("activity"), crawl: say("crawl"), settings: say("settings"), login: say("logIn"), search: route.params.q, document: state.reader?.document ? clean(state.reader.document.title, 120) : null }[route.page];
+  const name = { add: say("add"), activity: say("activity"), crawl: say("crawl"), settings: say("settings"), library: say("library"), map: say("map"), agents: say("agents"), people: say("people"), insight: say("insight"), edit: say("edit"), login: say("logIn"), search: route.params.q, document: state.reader?.document ? clean(state.reader.document.title, 120) : null }[route.page];
   return name ? `${name} – Knowledge` : "Knowledge";
 }
 
@@ -112,8 +112,8 @@ function take(kind, data) {
     const before = state.jobs.get(data.uid);
     set({ jobs: new Map(state.jobs).set(data.uid, data) });
     if (!isRunning(data) && (!before || isRunning(before))) refreshSoon();
-  } else if (kind === "crawl") { if (state.route.page === "crawl") need("crawl")?.load(); }
-  else if (kind === "document") refreshSoon();
+  } else if (kind === "document") refreshSoon();
+  if (VIEWS[state.route.page]) need(state.route.page)?.take?.(kind, data);
 }
 
 /** A new connection: jobs that ended meanwhile are not in the list of unfinished ones, so ask for them. */

@@ -6,8 +6,8 @@ import { cite, close, currentView, setView, step } from "./reading.js";
 import { go } from "./router.js";
 import { set, state } from "./store.js";
 
-export const KEYS = [["/", "keys.field"], ["↓ ↑", "keys.move"], ["Enter", "keys.open"], ["Esc", "keys.close"], ["e", "keys.why"], ["n p", "keys.hits"], ["t", "keys.view"], ["c", "keys.cite"], ["a", "keys.add"], ["g s", "keys.goSearch"], ["g a", "keys.goActivity"], ["g e", "keys.goSettings"], ["?", "keys.help"]];
-const PLACES = { s: "/", a: "/activity", e: "/settings" };
+export const KEYS = [["/", "keys.field"], ["↓ ↑", "keys.move"], ["Enter", "keys.open"], ["Esc", "keys.close"], ["e", "keys.why"], ["n p", "keys.hits"], ["t", "keys.view"], ["c", "keys.cite"], ["a", "keys.add"], ["g s", "keys.goSearch"], ["g l", "keys.goLibrary"], ["g m", "keys.goMap"], ["g a", "keys.goActivity"], ["g t", "keys.goAgents"], ["g e", "keys.goSettings"], ["?", "keys.help"]];
+const PLACES = { s: "/", l: "/library", m: "/map", t: "/agents", a: "/activity", e: "/settings" };
 let going = 0;
 
 export function focusField() {

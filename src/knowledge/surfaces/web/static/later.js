@@ -1,5 +1,6 @@
 /** Modules that the first page does not need. They load when they are, and draw the page again. */
 import { set } from "./store.js";
+import { loadTexts } from "./words.js";
 
 const MODULES = {
   reader: () => import("./parts/reader.js"),
@@ -7,10 +8,35 @@ const MODULES = {
   add: () => import("./pages/add.js"),
   activity: () => import("./pages/activity.js"),
   crawl: () => import("./pages/crawl.js"),
-  settings: () => import("./pages/settings.js"),
+  settings: withTexts("settings", () => import("./pages/settings.js")),
   login: () => import("./pages/login.js"),
+  library: withTexts("library", () => import("./pages/library.js")),
+  edit: withTexts("edit", () => import("./pages/edit.js")),
+  map: withTexts("map", () => import("./pages/map.js")),
+  agents: withTexts("agents", () => import("./pages/agents.js")),
+  people: withTexts("people", () => import("./pages/people.js")),
+  insight: withTexts("insight", () => import("./pages/insight.js")),
 };
 const loaded = {};
+
+/** Load a module with its texts and its styles, which have the same name: words/en/NAME.js and styles/NAME.css. */
+function withTexts(name, load) {
+  return async () => {
+    const [module] = await Promise.all([load(), loadTexts(name), loadStyles(name)]);
+    return module;
+  };
+}
+
+function loadStyles(name) {
+  return new Promise((resolve) => {
+    const link = document.createElement("link");
+    link.rel = "stylesheet";
+    link.href = new URL(`./styles/${name}.css`, import.meta.url).pathname;
+    link.addEventListener("load", resolve);
+    link.addEventListener("error", resolve);
+    document.head.append(link);
+  });
+}
 
 /** Return a module, or null while it loads; `enter` of a page runs when it is there. */
 export function need(name) {

@@ -6,9 +6,15 @@ const UUID = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-
 export const ADDRESSES = {
   search: "/",
   document: "/d/{uid:uuid}",
+  edit: "/d/{uid:uuid}/edit",
+  library: "/library",
+  map: "/map",
   add: "/add",
   activity: "/activity",
   crawl: "/activity/crawls/{uid:uuid}",
+  agents: "/agents",
+  insight: "/insight",
+  people: "/people",
   settings: "/settings",
   login: "/login",
 };

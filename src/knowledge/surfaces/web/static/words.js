@@ -7,7 +7,7 @@ export const LANGUAGES = { en: "English", de: "Deutsch" };
 const wanted = [recall("language", "auto"), ...(navigator.languages ?? [navigator.language])].map((name) => name.slice(0, 2).toLowerCase());
 export const language = wanted.find((name) => name in LANGUAGES) ?? "en";
 
-const texts = language === "en" ? en : { ...en, ...(await import("./words/de.js")).default };
+const texts = language === "en" ? { ...en } : { ...en, ...(await import("./words/de.js")).default };
 const plural = new Intl.PluralRules(language);
 const whole = new Intl.NumberFormat(language);
 const two = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
@@ -20,6 +20,12 @@ export function say(key, values = {}) {
   const found = texts[key];
   const text = typeof found === "object" ? found[plural.select(values.n ?? 0)] ?? found.other : found ?? key;
   return text.replace(/\{(\w+)\}/g, (_, name) => (typeof values[name] === "number" ? whole.format(values[name]) : values[name] ?? ""));
+}
+
+/** Load the texts of a page that the first view does not need: words/en/NAME.js, and the same file of the language. */
+export async function loadTexts(name) {
+  const found = await Promise.all([...new Set(["en", language])].map((code) => import(`./words/${code}/${name}.js`)));
+  Object.assign(texts, ...found.map((module) => module.default));
 }
 
 const conjunction = new Intl.ListFormat(language, { type: "conjunction" });

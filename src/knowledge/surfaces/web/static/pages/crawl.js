@@ -30,6 +30,11 @@ export async function load() {
   set({});
 }
 
+/** Take over an event of the server. */
+export function take(kind) {
+  if (kind === "crawl") load();
+}
+
 export function crawlView() {
   const key = keyOf();
   if (shown.key !== key && shown.asked !== key) { shown.asked = key; load(); }
