@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -227,3 +229,16 @@ def test_a_row_that_changed_on_the_way_is_noticed(
     refused = make_shell(folder.data).run(*arguments)
     assert refused.exit_code != 0 and "The copy differs in chunks" in refused.output
     assert count_documents(make_shell(folder.data)) == OWN_DOCUMENTS
+
+
+async def test_a_folder_whose_change_log_was_trimmed_wholly_is_indexed_after_the_move(
+    folder: FilledFolder, url: str, tmp_path: Path, parsers: SharedParsers
+) -> None:
+    """Earlier versions deleted every change that the index had applied."""
+    with closing(sqlite3.connect(folder.data / "knowledge.db")) as connection, connection:
+        connection.execute("DELETE FROM changes")
+        connection.execute("DELETE FROM settings WHERE name = 'changes_trimmed'")
+    make_shell(folder.data).run_ok("migrate", "--to", url, "--originals", tmp_path / "originals")
+    settings = Settings(data=tmp_path / "server", database_url=url, originals=tmp_path / "originals", workers=2)
+    with running(settings, parsers) as engine:
+        await require_same(engine, folder)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,24 +16,15 @@ from knowledge.testing import SharedParsers
 from tests.moving.conftest import FilledFolder, running
 from tests.moving.test_migrate import MOVE_SECONDS, make_shell, require_same
 from tests.support.engines import add_note
-from tests.support.s3 import BUCKET, MISSING, SECRET, STRANGER, S3Server, find_program, run_s3
-
-
-@pytest.fixture(scope="module")
-def bucket_server() -> Iterator[S3Server]:
-    program = find_program()
-    if program is None:
-        pytest.skip(MISSING)
-    with run_s3(program) as server:
-        yield server
+from tests.support.s3 import BUCKET, SECRET, STRANGER, S3Server
 
 
 @pytest.fixture
-def bucket(bucket_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def bucket(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """URL of an empty prefix, with credentials in the environment."""
-    for name, value in bucket_server.make_environment().items():
+    for name, value in s3.make_environment().items():
         monkeypatch.setenv(name, value)
-    return bucket_server.make_url(tmp_path.name)
+    return s3.make_url(tmp_path.name)
 
 
 async def test_originals_move_into_a_bucket_and_back_into_a_folder(

@@ -35,7 +35,7 @@ from knowledge.store.transfer import probe
 from knowledge.store.transfer.exclusive import require_no_servers
 from knowledge.store.transfer.marks import MoveMark, MoveState, read_mark, read_marks, write_mark
 from knowledge.store.transfer.rows import copy_table, digest_table
-from knowledge.store.transfer.sequences import read_last_ids, write_last_ids
+from knowledge.store.transfer.sequences import mark_trimmed_log, read_last_ids, write_last_ids
 from knowledge.store.transfer.tables import (
     MOVED_FROM_NAME,
     MOVED_TO_NAME,
@@ -99,6 +99,7 @@ def move_data(source: Place, target: Place, progress: MoveProgress) -> MoveRepor
         if _is_done(moved_to) and _is_done(moved_from):
             return _report_moved(old, target)
         recover_jobs(old.database)  # of a server that was killed
+        old.database.write(mark_trimmed_log, is_idempotent=True)
         needed = originals.list_needed(old.database, old.originals)
         with open_place(target) as new:
             mark = _begin(old, new, moved_from)

@@ -16,6 +16,7 @@ from knowledge.model import Json, now
 from knowledge.store.jobs.recovery import release_unfinished
 from knowledge.store.transfer import probe
 from knowledge.store.transfer.marks import MoveMark, MoveState, write_mark
+from knowledge.store.transfer.sequences import mark_trimmed_log
 from knowledge.store.transfer.tables import MOVED_FROM_NAME
 
 EMPTY_TARGET_HINT = "Create an empty database, and name it with KNOWLEDGE_DATABASE_URL."
@@ -55,6 +56,7 @@ def _make_mark(manifest: Json) -> MoveMark:
 
 def _copy_everything(old: OpenPlace, new: OpenPlace, progress: MoveProgress) -> None:
     release_unfinished(old.database)  # jobs that ran when the backup was made
+    old.database.write(mark_trimmed_log, is_idempotent=True)
     needed = originals.list_needed(old.database, old.originals)
     todo = originals.compare_originals(needed, new.originals)
     originals.copy_originals(todo, old.originals, new.originals, progress)

@@ -91,7 +91,7 @@ def _make_scratch_metadata(schema_name: str | None) -> MetaData:
     """Return the copied tables with their indexes and without references, because a sample has not all rows."""
     scratch = MetaData()
     for table in list_copied_tables():
-        made = table.to_metadata(scratch, schema=schema_name)
+        made = table.to_metadata(scratch, schema=schema_name) if schema_name else table.to_metadata(scratch)
         for reference in list(made.foreign_key_constraints):
             made.constraints.remove(reference)
         for index in [index for index in made.indexes if any(type(column.type) is Text for column in index.columns)]:

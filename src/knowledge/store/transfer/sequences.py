@@ -47,11 +47,11 @@ def write_last_ids(connection: Connection, last_ids: dict[str, int]) -> None:
         elif _keeps_ids(table):
             connection.execute(_DELETE_SEQUENCE, {"name": table.name})
             connection.execute(_INSERT_SEQUENCE, values)
-    _mark_trimmed_log(connection, last_ids.get(schema.changes.name, 0))
 
 
-def _mark_trimmed_log(connection: Connection, last: int) -> None:
-    """Say that a log without rows was trimmed, as an earlier version did without a word; its index is built again."""
+def mark_trimmed_log(connection: Connection) -> None:
+    """Store up to where a change log without rows was trimmed, which earlier versions left to the last id of SQLite."""
+    last = _read_last_id(connection, schema.changes, schema.changes.c.seq)
     if last and connection.execute(select(schema.changes.c.seq).limit(1)).first() is None:
         trimmed = {"name": TRIMMED_NAME, "value": str(last)}
         connection.execute(insert_if_absent(schema.settings, connection.dialect.name).values(**trimmed))
