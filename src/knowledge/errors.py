@@ -324,9 +324,7 @@ class Damaged(Unreadable):
 
 class NoText(Unreadable):
     code = "no_text"
-    default_hint = (
-        "Add a file that contains text; scanned pages need OCR with the right language in KNOWLEDGE_OCR_LANGUAGES."
-    )
+    default_hint = "Add a file with text; scanned pages need OCR with the right language in KNOWLEDGE_OCR_LANGUAGES."
 
 
 class OcrFailed(Unreadable):
@@ -442,8 +440,6 @@ class DatabaseFailed(StorageFailed):
 
 
 class DataMoved(StorageFailed):
-    """The data was moved to another place, or has not arrived completely."""
-
     code = "data_moved"
 
 
@@ -490,9 +486,7 @@ class SandboxUnavailable(MissingDependency):
     """KNOWLEDGE_SANDBOX=require, and the kernel has no Landlock or seccomp."""
 
     code = "sandbox_unavailable"
-    default_hint = (
-        "Run 'knowledge doctor' to see what is missing, or unset KNOWLEDGE_SANDBOX to read without a sandbox."
-    )
+    default_hint = "Run 'knowledge doctor' to see what is missing; unset KNOWLEDGE_SANDBOX to read without a sandbox."
 
 
 class OcrLanguageMissing(OcrFailed, MissingDependency):
