@@ -7,8 +7,9 @@ import random
 import secrets
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -63,9 +64,9 @@ def test_an_upload_in_parts_is_finished_on_another_server(pair: Pair) -> None:
         session.call((second, first)[index], "kb_upload_chunk", upload_id=upload, data=data, chunk_index=index)
     job = session.call(second, "kb_upload_finish", upload_id=upload)["job_id"]
     assert session.call(first, "kb_upload_finish", upload_id=upload)["job_id"] == job
-    assert first.wait_for_job(job)["status"] == "completed"
-    [document] = first.http.get("/documents", params={"query": "parts"}).json()["documents"][:1]
-    assert second.http.get(f"/documents/{document['id']}/original").content == content
+    ended = first.wait_for_job(job)
+    assert ended["status"] == "completed"
+    assert second.http.get(f"/documents/{ended['document_id']}/file").content == content
 
 
 def test_s3_goes_away_and_comes_back_during_adds_and_searches(pair: Pair, proxy: TcpProxy) -> None:
@@ -105,7 +106,7 @@ def test_kill_of_any_component_loses_nothing_that_was_accepted(tmp_path: Path) -
             members = [Member(tmp_path, url, name, environment, stack) for name in ("a", "b")]
             for number in range(ROUNDS):
                 victim = choose.choice(["a", "b", "postgres", "s3"])
-                add_during_kill(members, number, accepted, lambda: kill(victim, members, postgres, s3))
+                add_during_kill(members, number, accepted, partial(kill, victim, members, postgres, s3))
                 wait_until(lambda: all(check_ready(member.server) for member in members), LIMIT_SECONDS)
             server = members[0].server
             assert len(accepted) >= ROUNDS * ADDS_PER_ROUND // 2
@@ -148,8 +149,10 @@ def kill(victim: str, members: list[Member], postgres: PostgresServer, s3: S3Ser
             member.start()
 
 
-def add_during_kill(members: list[Member], round_number: int, accepted: dict[int, int], run_kill: object) -> None:
-    killer = threading.Thread(target=run_kill)  # type: ignore[arg-type]
+def add_during_kill(
+    members: list[Member], round_number: int, accepted: dict[int, int], run_kill: Callable[[], None]
+) -> None:
+    killer = threading.Thread(target=run_kill)
     for number in range(round_number * ADDS_PER_ROUND, (round_number + 1) * ADDS_PER_ROUND):
         if number % ADDS_PER_ROUND == 3:
             killer.start()

@@ -82,6 +82,7 @@ class S3Server:
         arguments = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={self._folder / 'data'}", "-s3", "-filer", *ports]
         arguments += [f"-s3.port={self.port}", f"-s3.port.grpc={self._ports[6]}", f"-s3.config={self._users}"]
         arguments += ["-volume.max=20", "-master.volumeSizeLimitMB=64", "-master.telemetry=false", "-s3.iam=false"]
+        arguments += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # services with fixed ports
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [self._program, "server", *arguments],
