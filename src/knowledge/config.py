@@ -279,6 +279,13 @@ class Settings(BaseSettings):
     page_cache_mb: int = Field(
         200, ge=0, description="Maximum size of the drawn pages that are kept in the data folder, in MB; 0 keeps none."
     )
+    query_log: bool = Field(
+        False,
+        description="Whether to log the questions of each caller, which they see on the page Insight: on or off.",
+    )
+    query_log_days: int = Field(
+        30, ge=1, le=3650, description="Days after which a question that is not asked again is deleted from the log."
+    )
     workers: int = Field(0, ge=0, description="Number of jobs that run in parallel; 0 is one per processor core.")
     parse_seconds: float = Field(
         120.0,

@@ -63,7 +63,15 @@ def clear_mark(database: Database, name: str) -> None:
 
 
 def require_not_moved(database: Database) -> None:
-    """Raise DataMoved if the data is elsewhere or incomplete; an unfinished move from here is given up."""
+    """Close the database and raise DataMoved if the data is elsewhere or incomplete; end an unfinished move from here."""
+    try:
+        _check_marks(database)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _check_marks(database: Database) -> None:
     moved_to, moved_from = read_marks(database)
     if moved_from is not None and moved_from.state is MoveState.COPYING:
         raise DataMoved(

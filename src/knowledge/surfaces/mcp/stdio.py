@@ -21,6 +21,7 @@ from knowledge.engine.api import Engine
 from knowledge.model import Caller
 from knowledge.surfaces.http.rate_limits import RateLimits
 from knowledge.surfaces.mcp import jsonrpc
+from knowledge.surfaces.mcp.agent_reports import AgentReporter
 from knowledge.surfaces.mcp.message_stream import MessageWriter, make_task_starter, serve_stream
 from knowledge.surfaces.mcp.request_context import McpRequest, make_acquire
 from knowledge.surfaces.mcp.server import KnowledgeServer
@@ -44,6 +45,7 @@ async def serve_stdio(
     services: Mapping[type[object], object] | None = None,
     rates: RateLimits | None = None,
     on_handshake_end: Callable[[], None] = lambda: None,
+    reports_agents: bool = False,
 ) -> None:
     """Serve until standard input is closed; `on_handshake_end` is called at the first message after the handshake."""
     server = KnowledgeServer(registry)
@@ -63,6 +65,9 @@ async def serve_stdio(
                 acquire=make_acquire(rates, call.caller),
                 subscriptions=SessionSubscriptions(),
             )
+            if reports_agents:
+                server.reporter = AgentReporter(lambda _: engine)
+                group.start_soon(server.reporter.run)
             group.start_soon(_read_messages, lines, incoming, write, on_handshake_end)
             await serve_stream(server, server.default_request, read, write)
             group.cancel_scope.cancel()

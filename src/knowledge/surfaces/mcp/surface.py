@@ -13,10 +13,12 @@ from starlette.datastructures import URL
 from starlette.types import Scope
 
 from knowledge.engine.api import Engine, McpSessionsApi
+from knowledge.errors import KnowledgeError
 from knowledge.model import Caller, CallerKind
 from knowledge.surfaces.http.auth import caller_of
 from knowledge.surfaces.http.origins import HTTP_SCHEMES
 from knowledge.surfaces.http.rate_limits import RateLimits
+from knowledge.surfaces.mcp.agent_reports import AgentReporter
 from knowledge.surfaces.mcp.request_context import BackgroundWork, McpRequest, make_acquire
 from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.sessions import MAX_SESSIONS, MAX_SESSIONS_PER_CALLER, McpSessions
@@ -44,8 +46,11 @@ class McpSurface:
         rates: RateLimits | None = None,
         sessions_per_caller: int = MAX_SESSIONS_PER_CALLER,
         session_ids: McpSessionsApi | None = None,
+        reports_agents: bool = False,
     ) -> None:
         self.server = KnowledgeServer(registry)
+        self._reporter = AgentReporter(engine_for) if reports_agents else None
+        self.server.reporter = self._reporter
         self.selection = ToolsetSelection.from_setting(toolsets, registry.names, registry.standalone_names)
         self.manager = StreamableHTTPSessionManager(
             self.server, max_request_body_size=MAX_BODY_BYTES, max_sessions=MAX_SESSIONS
@@ -63,6 +68,8 @@ class McpSurface:
     async def run(self) -> AsyncIterator[None]:
         async with self.manager.run(), anyio.create_task_group() as group:
             self._task_group = group
+            if self._reporter is not None:
+                group.start_soon(self._reporter.run)
             try:
                 yield
             finally:
@@ -87,6 +94,11 @@ class McpSurface:
     def find_error_formatter(self, toolset: str | None) -> ErrorFormatter | None:
         """Return the error formatter of a toolset with a path of its own; None for the general endpoints."""
         return None if toolset is None else self.server.registry.toolsets[toolset].format_error
+
+    def report_refusal(self, scope: Scope, error: KnowledgeError) -> None:
+        """Take note of a request that was refused, so that the page can show why an agent does not connect."""
+        if self._reporter is not None:
+            self._reporter.note_refusal(scope, error)
 
     def start_task(self, work: BackgroundWork) -> None:
         """Start background work that ends with the server at the latest."""

@@ -154,6 +154,7 @@ async def run_stdio_server(settings: Settings) -> None:
                     services=services.by_type,
                     rates=rates,
                     on_handshake_end=start.set,
+                    reports_agents=True,
                 )
         if start.is_set():
             await asyncio.wait({opened})  # cancelled while it opens, an engine would not be closed
