@@ -14,7 +14,9 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import Connection, insert
 
@@ -32,6 +34,7 @@ from tests.support.postgres import MISSING, find_binaries, run_postgres
 PASSAGES_PER_DOCUMENT = 10
 TEXT = "The ferry leaves the harbour with the tide and returns in the evening. " * 10
 BATCH = 10_000
+T = TypeVar("T")
 
 
 def main() -> None:
@@ -77,7 +80,7 @@ def measure_moves(folder: Path, url: str, passages: int) -> list[Result]:
     ]
 
 
-def run_timed(work):  # type: ignore[no-untyped-def]
+def run_timed(work: Callable[[], T]) -> tuple[T, float]:
     started = time.perf_counter()
     value = work()
     return value, time.perf_counter() - started

@@ -63,7 +63,7 @@ def clear_mark(database: Database, name: str) -> None:
 
 
 def require_not_moved(database: Database) -> None:
-    """Close the database and raise DataMoved if the data is elsewhere or incomplete; end an unfinished move from here."""
+    """Close the database and raise DataMoved if its data is elsewhere or incomplete; give up an unfinished move."""
     try:
         _check_marks(database)
     except BaseException:
