@@ -66,7 +66,7 @@ BOXES = {
     "split": Box(4, 207, 172, "text to passages", "work"),
     "text": Box(4, 394, 172, "terms, language", "work"),
     "embed": Box(4, 581, 172, "texts to vectors", "work"),
-    "store": Box(4, 768, 172, "database", "storage"),
+    "store": Box(4, 768, 172, "the database", "storage"),
     "extract": Box(5, 207, 172, "files to text", "work"),
     "index": Box(5, 394, 172, "BM25 and vectors", "storage"),
     "blobs": Box(5, 581, 172, "originals", "storage"),

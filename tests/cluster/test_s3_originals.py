@@ -214,6 +214,9 @@ async def test_documents_are_added_read_and_removed_on_whichever_server(open_mem
     assert get_blobs(second).find_size(original.sha256) == len(text)  # kept for a day
     with pytest.raises(KnowledgeError):
         await first.original(ended.document_id)
+    assert original.sha256 in get_blobs(first)._copies.list_all()
+    first._parts._sweep_drawn_pages()  # runs every minute
+    assert original.sha256 not in get_blobs(first)._copies.list_all()
 
 
 async def test_s3_that_is_away_refuses_adds_and_answers_searches_and_loses_nothing(

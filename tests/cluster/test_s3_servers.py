@@ -122,12 +122,13 @@ class Member:
 
     def __init__(self, folder: Path, url: str, name: str, environment: dict[str, str], stack: ExitStack) -> None:
         self.name = name
-        self._arguments, self._environment, self._stack = (folder, url, name), environment, stack
+        self._start = partial(run_member, folder, url, name, **environment)
+        self._stack = stack
         self.server: ServerProcess
         self.start()
 
     def start(self) -> None:
-        self.server = self._stack.enter_context(run_member(*self._arguments, **self._environment))
+        self.server = self._stack.enter_context(self._start())
 
     def kill(self) -> None:
         self.server.process.send_signal(signal.SIGKILL)

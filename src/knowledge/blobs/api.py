@@ -74,6 +74,10 @@ class Blobs(Protocol):
         """Delete unreferenced originals and abandoned uploads; return their number."""
         ...
 
+    def forget_copies(self, is_referenced: IsReferenced) -> None:
+        """Delete local copies of originals that are not needed any more, such as those that another server removed."""
+        ...
+
     def hold_deletions(self, is_referenced: IsReferenced) -> AbstractContextManager[None]:
         """Delete no original before the block ends."""
         ...

@@ -213,6 +213,9 @@ class FolderBlobs:
         old = [path for path in self.iter_files() if path.stat().st_mtime <= horizon]
         return len(stray) + sum(bool(self.discard(path.name, is_referenced)) for path in old)
 
+    def forget_copies(self, is_referenced: IsReferenced) -> None:
+        """Do nothing: the folder has the originals themselves."""
+
     def iter_files(self) -> Iterator[Path]:
         for folder in sorted(self.root.iterdir()):
             if folder.is_dir() and len(folder.name) == PREFIX_CHARS:

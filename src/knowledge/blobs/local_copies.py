@@ -100,9 +100,9 @@ class LocalCopies:
             else:
                 self._delete(sha256)
 
-    @property
-    def total_bytes(self) -> int:
-        return sum(self._sizes.values())
+    def list_all(self) -> list[str]:
+        with self._lock:
+            return [*self._sizes]
 
     def _take(self, sha256: str) -> Path | None:
         if sha256 not in self._sizes or not (self._root / sha256).exists():

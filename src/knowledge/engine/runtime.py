@@ -444,6 +444,7 @@ class Runtime:
 
     def _sweep_drawn_pages(self) -> None:
         self.page_cache.sweep(self.documents.is_file_referenced)
+        self.files.forget_copies(self.documents.is_file_referenced)
 
     def _sweep_once(self) -> None:
         self._sweep_drawn_pages()  # each server has its own

@@ -204,6 +204,11 @@ class S3Blobs:
         self.on_discard(sha256)
         return 0
 
+    def forget_copies(self, is_referenced: IsReferenced) -> None:
+        for sha256 in self._copies.list_all():
+            if not is_referenced(sha256):
+                self._copies.forget(sha256)
+
     @contextmanager
     def hold_deletions(self, is_referenced: IsReferenced) -> Iterator[None]:  # noqa: ARG002
         with self._lock:

@@ -199,6 +199,8 @@ class WorkerPool:
         except OriginalsUnavailable as error:
             return self._requeue_until_back(claim, error)
         except KnowledgeError as error:
+            if error.details.get("is_commit_unknown"):  # the lease expires, and recovery sees what was committed
+                raise
             return self._end_failed(claim, error)
         except Exception:
             log.exception("job %s failed with an internal error", claim.uid)
