@@ -64,6 +64,15 @@ async def test_a_job_runs_on_another_server_and_its_progress_and_end_are_seen_he
     assert there._parts.indexer.seq < 0, "a server with workers only has no index"
 
 
+async def test_documents_are_accepted_and_wait_while_no_server_has_workers(open_member: OpenMember) -> None:
+    here = open_member("here", server_role="no-workers")
+    job = await here.add(make_file("letter.txt", "The harbour master keeps a ledger."))
+    assert (await here.job(job.id)).status is JobStatus.QUEUED
+    assert await search_ids(here, "ledger") == []
+    open_member("there", server_role="workers-only")
+    assert (await here.wait(job.id, WAIT_SECONDS)).status is JobStatus.COMPLETED
+
+
 async def test_a_job_is_cancelled_by_the_server_that_runs_it_whichever_server_is_asked(
     open_member: OpenMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:

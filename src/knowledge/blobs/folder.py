@@ -41,8 +41,12 @@ class FolderBlobs:
     under the lock under which others look for a row before they delete.
     """
 
-    def __init__(self, root: Path, run_locked: RunLocked | None = None) -> None:
+    def __init__(
+        self, root: Path, run_locked: RunLocked | None = None, is_held: Callable[[], bool] = lambda: False
+    ) -> None:
         self.root, self._run_locked = root, run_locked
+        self._is_held = is_held
+        """Whether a server makes a backup and needs originals that lose their rows meanwhile; a sweep deletes them."""
         self._incoming = root / "incoming"
         self._incoming.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
@@ -180,7 +184,7 @@ class FolderBlobs:
         """Delete an unreferenced original and return the bytes freed."""
         if self._run_locked is None:
             return self._delete_unreferenced(sha256, is_referenced)
-        if is_referenced(sha256) or not self.get_path(sha256).exists():  # saves the lock
+        if is_referenced(sha256) or not self.get_path(sha256).exists() or self._is_held():  # saves the lock
             return 0
         return self._run_locked(sha256, lambda: self._delete_unreferenced(sha256, is_referenced))
 

@@ -10,8 +10,9 @@ import json
 import secrets
 import shutil
 import tarfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,10 +21,12 @@ from knowledge.blobs.api import Blobs
 from knowledge.blobs.folder import READ_CHUNK_BYTES, FolderBlobs
 from knowledge.blobs.incoming import digest_file
 from knowledge.engine import verify
+from knowledge.engine.cluster.originals import BACKUP_LEASE_PREFIX
 from knowledge.engine.runtime import BACKUP_COPY_PREFIX, Runtime
-from knowledge.errors import Damaged, NotNow, StorageFailed
+from knowledge.errors import Damaged, KnowledgeError, NotNow, StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.model import Json, now
+from knowledge.store.cluster.leases import LeaseStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.jobs.jobs import JobStore
@@ -32,6 +35,8 @@ from knowledge.version import __version__
 DATABASE_MEMBER, FILES_FOLDER, MANIFEST_MEMBER = "knowledge.db", "files", "manifest.json"
 PRODUCT = "knowledge-server backup"
 TAR_BLOCK_BYTES = tarfile.BLOCKSIZE
+HOLD_SECONDS = 3600.0
+"""Longer than copying the database takes."""
 OLDER_BACKUP_HINT = "The backup itself is damaged: restore an older one."
 
 
@@ -43,6 +48,7 @@ def open_archive(parts: Runtime) -> BackupArchive:
         parts.files,
         parts.documents,
         parts.jobs,
+        parts.leases if parts.is_shared else None,
         stop=lambda: parts.threads.closing,
     )
 
@@ -57,6 +63,7 @@ class BackupArchive:
         files: Blobs,
         documents: DocumentStore,
         jobs: JobStore,
+        leases: LeaseStore | None,
         *,
         stop: Callable[[], bool],
     ) -> None:
@@ -64,6 +71,7 @@ class BackupArchive:
         self._stack = ExitStack()
         try:
             self._stack.enter_context(files.hold_deletions(documents.is_file_referenced))
+            self._hold = None if leases is None else self._stack.enter_context(HeldOriginals(leases))
             self._members = list(self._list_members(data / f"{BACKUP_COPY_PREFIX}{secrets.token_hex(8)}.db", stop))
         except BaseException:
             self._stack.close()
@@ -76,6 +84,8 @@ class BackupArchive:
 
     def next_piece(self) -> bytes:
         """Return the next bytes; empty at the end."""
+        if self._hold is not None:
+            self._hold.renew()
         return next(self._pieces, b"")
 
     async def stream(self, run_in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]) -> AsyncIterator[bytes]:
@@ -120,26 +130,61 @@ class BackupArchive:
         yield b"\0" * (2 * TAR_BLOCK_BYTES)
 
 
+class HeldOriginals:
+    """A lease under which other servers do not delete originals; it expires if this server ends."""
+
+    def __init__(self, leases: LeaseStore) -> None:
+        self._leases, self._name = leases, f"{BACKUP_LEASE_PREFIX}{leases.holder}"
+
+    def __enter__(self) -> HeldOriginals:
+        self._acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(KnowledgeError):  # the database is away: the lease expires
+            if self._token is not None:
+                self._leases.release(self._name, self._token)
+
+    def renew(self) -> None:
+        """Renew the lease when a part of it has passed."""
+        if time.monotonic() > self._renew_at:
+            self._acquire()
+
+    def _acquire(self) -> None:
+        self._token = self._leases.acquire(self._name, HOLD_SECONDS)
+        self._renew_at = time.monotonic() + HOLD_SECONDS / 6
+
+
 def restore_backup(archive: BinaryIO, data: Path) -> Json:
     """Restore a backup into an empty data folder and return its manifest; if it fails, the folder stays empty."""
     if data.exists() and any(path.name != "engine.lock" for path in data.iterdir()):
         raise NotNow(
             f"The data folder {data} is not empty", hint="Choose an empty folder with --data, or move this one away."
         )
+    try:
+        with unpack_backup(archive, data) as (draft, manifest):
+            file_modes.make_folder(data)
+            for part in draft.iterdir():
+                part.replace(data / part.name)
+    except OSError as error:
+        raise StorageFailed(f"The backup could not be restored to {data}: {error.strerror or error}") from error
+    return manifest
+
+
+@contextmanager
+def unpack_backup(archive: BinaryIO, data: Path) -> Iterator[tuple[Path, Json]]:
+    """Unpack and check a backup in a folder beside the data folder, which is deleted afterwards; with its manifest."""
     draft = data.with_name(f"{data.name}.restoring-{secrets.token_hex(4)}")
+    file_modes.UMASK.enter()
     try:
         manifest = _extract_backup(archive, draft)
         verify.require_undamaged(
             draft / DATABASE_MEMBER, FolderBlobs(draft / FILES_FOLDER), "Nothing was restored", hint=OLDER_BACKUP_HINT
         )
-        file_modes.make_folder(data)
-        for part in draft.iterdir():
-            part.replace(data / part.name)
-    except OSError as error:
-        raise StorageFailed(f"The backup could not be restored to {data}: {error.strerror or error}") from error
+        yield draft, manifest
     finally:
+        file_modes.UMASK.leave()
         shutil.rmtree(draft, ignore_errors=True)
-    return manifest
 
 
 def _extract_backup(archive: BinaryIO, draft: Path) -> Json:

@@ -73,6 +73,7 @@ from knowledge.store.publish import Publisher
 from knowledge.store.row_mapping import make_timestamp
 from knowledge.store.sqlite import DATABASE_NAME, SqliteDatabase
 from knowledge.store.suggestions import SuggestionStore
+from knowledge.store.transfer.marks import require_not_moved
 
 if TYPE_CHECKING:
     from knowledge.engine.crawl.scheduler import CrawlScheduler
@@ -147,6 +148,7 @@ class Runtime:
 
     def _open_stores(self, data: Path) -> None:
         self.database = open_database(data, self.options.database_url)
+        require_not_moved(self.database)
         self.server_id = read_server_id(data) if self.is_shared else ""
         try:
             self.files = self._open_originals(data)
