@@ -12,6 +12,7 @@ from tests.support.browser import require_browser
 from tests.support.server_process import ServerProcess, run_server_process_on_port
 from tests.support.web_site import SiteReply, WebSite, serve_site
 from tests.web.conftest import WITH_MODEL
+from tests.web.steps import hold_answers
 
 pytestmark = pytest.mark.long
 
@@ -58,7 +59,12 @@ async def test_a_crawl_has_a_row_for_every_page_with_its_outcome(
     assert "/private/plans" not in site.list_requested_paths()
     await page.get_by_role("link", name="Added", exact=True).click()
     await expect(page.locator(".row")).to_have_count(2)
+    gate = await hold_answers(page, "**/pages?outcome=skipped*")
     await page.get_by_role("link", name="Left out", exact=True).click()
+    await expect(page.locator("ul.rows")).to_have_attribute("aria-busy", "true")
+    gate.set()
+    await expect(page.locator("ul.rows")).to_have_attribute("aria-busy", "false")
+    await expect(page.locator(".row")).to_have_count(1)
     await expect(page.locator(".row .name")).to_have_attribute("title", f"{site.url}/private/plans")
     await page.get_by_role("link", name="All", exact=True).click()
     await rows["/kettles"].get_by_role("link", name="Open").click()

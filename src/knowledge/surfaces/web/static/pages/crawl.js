@@ -10,22 +10,26 @@ import { number, say, when } from "../words.js";
 
 const OUTCOMES = ["created", "updated", "unchanged", "skipped", "failed", "removed"];
 const PER_PAGE = 50;
-let shown = { key: null, crawl: null, pages: [], total: 0, problem: null };
+const EMPTY = { key: null, crawl: null, pages: [], total: 0, problem: null };
+let shown = { ...EMPTY }, asked = null, turn = 0;
 
 const keyOf = () => `${state.route.uid}/${state.route.params.outcome ?? ""}/${state.route.params.page ?? 1}`;
 
-export const enter = () => { shown = { key: null, crawl: null, pages: [], total: 0, problem: null }; };
+export const enter = () => { [shown, asked] = [{ ...EMPTY }, null]; };
 
-/** Load the crawl again, after an event said that it has gone on. */
+/** Load the rows of the address; the answer to the newest question counts, however late the others come. */
 export async function load() {
-  const key = keyOf(), { uid, params } = state.route;
+  const key = keyOf(), mine = ++turn, { uid, params } = state.route;
+  asked = key;
   try {
     const [crawl, found] = await Promise.all([api.crawlReport(uid), api.crawlPages(uid, { outcome: params.outcome, page: params.page, per_page: PER_PAGE })]);
-    if (key === keyOf()) shown = { key, crawl, pages: found.pages, total: found.total, problem: null };
+    if (mine !== turn) return;
+    shown = { key, crawl, pages: found.pages, total: found.total, problem: null };
   } catch (error) {
+    if (mine !== turn) return;
     const problem = { status: error.status, message: error.message, hint: error.hint };
     // rows of another filter would look like the answer
-    if (key === keyOf()) shown = { ...shown, ...(shown.key === key ? {} : { pages: [], total: 0 }), key, problem };
+    shown = { ...shown, ...(shown.key === key ? {} : { pages: [], total: 0 }), key, problem };
   }
   set({});
 }
@@ -37,8 +41,8 @@ export function take(kind) {
 
 export function crawlView() {
   const key = keyOf();
-  if (shown.key !== key && shown.asked !== key) { shown.asked = key; load(); }
-  const { crawl, problem } = shown;
+  if (shown.key !== key && asked !== key) load();
+  const { crawl, problem } = shown, busy = shown.key !== key;
   if (problem && !crawl) return h("div.activity", { key: "crawl" }, h("h1", null, say("crawl")), problemView(problem, load));
   if (!crawl) return h("div.activity", { key: "crawl" }, h("h1", null, say("crawl")), waitingView());
   const running = crawl.status === "running" || crawl.status === "queued", page = Number(state.route.params.page ?? 1), pages = Math.ceil(shown.total / PER_PAGE);
@@ -51,15 +55,15 @@ export function crawlView() {
     crawl.job.error && problemView(crawl.job.error),
     problem && problemView(problem, load),
     h("div.chips", { role: "group", "aria-label": say("show") }, chip("", say("all")), OUTCOMES.map((outcome) => chip(outcome, say(`outcome.${outcome}`)))),
-    h("ul.rows", null, shown.pages.map(pageView)),
-    !shown.pages.length && !problem && h("p.none", null, say("noPages")),
+    h("ul.rows", { "aria-busy": String(busy) }, shown.pages.map(pageView)),
+    !shown.pages.length && !problem && !busy && h("p.none", null, say("noPages")),
     pages > 1 && h("nav.turn", { "aria-label": say("pagesOf") },
-      h("button.quiet", { type: "button", disabled: page <= 1, on: { click: () => turn(page - 1) } }, say("previous")),
+      h("button.quiet", { type: "button", disabled: page <= 1, on: { click: () => turnTo(page - 1) } }, say("previous")),
       h("span", null, say("pageOf", { page: number(page), pages: number(pages) })),
-      h("button.quiet", { type: "button", disabled: page >= pages, on: { click: () => turn(page + 1) } }, say("next"))));
+      h("button.quiet", { type: "button", disabled: page >= pages, on: { click: () => turnTo(page + 1) } }, say("next"))));
 }
 
-const turn = (page) => go(address(state.route.path, { outcome: state.route.params.outcome, page }));
+const turnTo = (page) => go(address(state.route.path, { outcome: state.route.params.outcome, page }));
 
 function chip(outcome, label) {
   const to = address(state.route.path, { outcome: outcome || null });
