@@ -72,9 +72,11 @@ class Engines:
         self.model = self.models["default"]
         self._opened: list[LocalEngine] = []
 
-    def open(self) -> LocalEngine:
+    def open(self, *, start: bool = True) -> LocalEngine:
+        """Open an engine; one that is not started accepts documents and runs no job."""
         engine = make_test_engine(self.settings, parsers=self._parsers, open_model=self._open_model)
-        engine.start()
+        if start:
+            engine.start()
         self._opened.append(engine)
         return engine
 
