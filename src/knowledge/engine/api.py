@@ -25,6 +25,7 @@ from knowledge.model import (
     EngineStatus,
     Finding,
     Grant,
+    Hit,
     IssuedKey,
     Job,
     JobFilter,
@@ -45,6 +46,7 @@ from knowledge.model import (
 )
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.events import Event
+from knowledge.model.library import BatchResult, DocumentSelection
 from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
 from knowledge.model.sessions import ActiveSession, BrowserSession, IssuedSession
 from knowledge.model.suggestions import Suggestion
@@ -209,6 +211,19 @@ class PagesApi(Protocol):
         """Return the headings of a document of any format."""
 
 
+class LibraryApi(Protocol):
+    """Many documents at once, and documents near another one."""
+
+    async def edit_many(self, selection: DocumentSelection, edit: DocumentEdit) -> BatchResult:
+        """Change tags and collection of many documents; those that could not be changed are named with the reason."""
+
+    async def remove_many(self, selection: DocumentSelection, confirm: int | None) -> BatchResult:
+        """Delete many documents; raises ConfirmationRequired with their number unless `confirm` is that number."""
+
+    async def similar(self, ref: Ref, top: int = 5) -> list[Hit]:
+        """Return the nearest passage of each of the documents that are most like this one, nearest first."""
+
+
 class Engine(Protocol):
     @property
     def accounts(self) -> AccountsApi: ...
@@ -224,6 +239,9 @@ class Engine(Protocol):
 
     @property
     def pages(self) -> PagesApi: ...
+
+    @property
+    def library(self) -> LibraryApi: ...
 
     def as_caller(self, caller: Caller) -> Engine:
         """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""
@@ -241,8 +259,11 @@ class Engine(Protocol):
     async def add(self, new: NewDocument) -> Job:
         """Accept a document and return its job at once; raises Duplicate for the same bytes."""
 
-    async def update_note(self, ref: Ref, text: str) -> Document:
-        """Replace the text of a note atomically, and return it when the new text can be found."""
+    async def update_note(self, ref: Ref, text: str, expected: str | None = None) -> Document:
+        """Replace the text of a note atomically, and return it when the new text can be found.
+
+        Raises DocumentChanged if the note has not the expected revision; nothing is written then.
+        """
 
     # -- jobs -----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from knowledge import wire
 from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
+from knowledge.engine.remote.library import RemoteLibrary
 from knowledge.engine.remote.sessions import RemoteSessions
 from knowledge.errors import ExpiredKey, Unauthenticated
 from knowledge.model import (
@@ -279,6 +280,7 @@ class RemoteEngine:
         self.mcp_sessions = RemoteMcpSessions(self._client)
         self.sessions = RemoteSessions(self._client)
         self.pages = RemotePages(self._client)
+        self.library = RemoteLibrary(self._client)
 
     def with_key(self, key: str) -> RemoteEngine:
         """Return the same engine with another API key, over the same connections."""
@@ -316,9 +318,11 @@ class RemoteEngine:
             return await self._client.upload_file(Job, "/jobs", new)
         return await self._client.call(Job, "POST", "/jobs", json=wire.dump_note(new), idempotent=True)
 
-    async def update_note(self, ref: Ref, text: str) -> Document:
+    async def update_note(self, ref: Ref, text: str, expected: str | None = None) -> Document:
         body: Json = {"text": text}
-        found = await self._client.call(wire.DocumentShape, "PATCH", f"/notes/{ref}", json=body, timeout=LONG_TIMEOUTS)
+        found = await self._client.call(
+            wire.DocumentShape, "PATCH", f"/notes/{ref}", json=body, timeout=LONG_TIMEOUTS, expected=expected
+        )
         return found.to_document()
 
     # -- jobs -----------------------------------------------------------------------------------
@@ -412,13 +416,15 @@ class RemoteEngine:
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         moved = wire.dump_move(edit)
-        if moved is not None:
+        if moved is not None and edit.expected is None:
             found = await self._client.call(
                 wire.DocumentShape, "PUT", f"/documents/{ref}/tags", json=moved, idempotent=True
             )
             return found.to_document()
         body = wire.dump_document_edit(edit)
-        found = await self._client.call(wire.DocumentShape, "PATCH", f"/documents/{ref}", json=body)
+        found = await self._client.call(
+            wire.DocumentShape, "PATCH", f"/documents/{ref}", json=body, expected=edit.expected
+        )
         return found.to_document()
 
     async def remove(self, ref: Ref) -> RemovalResult:

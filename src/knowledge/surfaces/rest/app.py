@@ -22,6 +22,7 @@ from knowledge.surfaces.rest import (
     documents,
     events,
     jobs,
+    library,
     pages,
     search,
     sessions,
@@ -69,8 +70,9 @@ def make_rest_app(
     app.add_middleware(Compression)
     add_error_handlers(app)
     routers = [
-        search.router, jobs.router, documents.router, pages.router, collections.router, crawls.router, users.router,
-        corpora.router, admin.router, status.router, events.router, sessions.router, sessions.admin_router,
+        search.router, jobs.router, library.router, documents.router, pages.router, collections.router, crawls.router,
+        users.router, corpora.router, admin.router, status.router, events.router, sessions.router,
+        sessions.admin_router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
         app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))
