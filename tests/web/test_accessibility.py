@@ -36,6 +36,8 @@ VIEWS = {
     "/activity?show=failed": ".none",
     "/settings": "select",
     "/login": "form.login",
+    "/library": "tbody tr",
+    "/d/{uid}/edit": "form input",
 }
 
 

@@ -48,9 +48,11 @@ export function crawlView() {
   const running = crawl.status === "running" || crawl.status === "queued", page = Number(state.route.params.page ?? 1), pages = Math.ceil(shown.total / PER_PAGE);
   return h("div.activity", { key: "crawl" },
     h("a.quiet.up", { href: "/activity", on: linkTo("/activity") }, `‹ ${say("activity")}`),
-    h("header.head", null, h("h1", null, say("crawl")), running && h("button.quiet", { type: "button", on: { click: stop } }, say("cancel"))),
+    h("header.head", null, h("h1", null, say("crawl")), running ? h("button.quiet", { type: "button", on: { click: stop } }, say("cancel")) : h("button.quiet", { type: "button", on: { click: again } }, say("crawlAgain"))),
     h("p.facts", null, outward(crawl.url, crawl.url), " · ", when(crawl.created_at), crawl.collection && [" · ", say("inCollection", { name: crawl.collection.name })]),
     h("p.facts", { role: "status" }, running ? say("crawling", { n: crawl.pages_crawled, pending: crawl.pages_pending }) : say("crawledPages", { n: crawl.pages_crawled, failed: crawl.pages_failed, skipped: crawl.pages_skipped })),
+    h("p.facts", null, limitsOf(crawl)),
+    robotsView(crawl),
     running && h("progress", { max: 1, value: crawl.job.progress, "aria-label": say("progressOf", { name: crawl.url }) }),
     crawl.job.error && problemView(crawl.job.error),
     problem && problemView(problem, load),
@@ -78,6 +80,26 @@ function pageView(page) {
     h("div.about", null, h("p.name", { title: page.url }, title(page.url, 200)), h("p.text", null, facts), page.detail && h("p.hint", null, page.detail)),
     h("span.time", null),
     h("div.acts", null, page.document_uid && h("a.quiet", { href: `/d/${page.document_uid}`, on: linkTo(`/d/${page.document_uid}`) }, say("open"))));
+}
+
+const limitsOf = ({ recursive, max_pages: most, exclude_patterns: without }) => [recursive ? say("crawlLimit", { n: most }) : say("crawlOnePage"), without.length > 0 && say("crawlWithout", { patterns: without.join(", ") })].filter(Boolean).join(" · ");
+
+/** What robots.txt said: how many addresses it forbids, and where they are listed. */
+function robotsView(crawl) {
+  const refused = crawl.pages.filter((page) => page.reason === "robots").length, to = address(state.route.path, { outcome: "skipped" });
+  return h("p.facts", null, refused > 0 ? [say("robotsForbids", { n: refused }), " ", h("a.out", { href: to, on: linkTo(to) }, say("robotsWhich"))] : say("robotsAllows"));
+}
+
+/** Read the same site again into the same collection, with the same limits. */
+async function again() {
+  const { url, recursive, max_pages, exclude_patterns, collection } = shown.crawl;
+  try {
+    const started = await api.crawl({ url, recursive, max_pages, exclude_patterns: [...exclude_patterns], ...(collection && { source_id: collection.id }), job_uid: api.newUid() });
+    go(`/activity/crawls/${started.uid}`);
+  } catch (error) {
+    shown = { ...shown, problem: { status: error.status, message: error.message, hint: error.hint } };
+    set({});
+  }
 }
 
 async function stop() {
