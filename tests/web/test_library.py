@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.support.browser import require_browser
+from tests.support.browser import PageReports, require_browser
 from tests.support.server_process import ServerProcess, run_server_process_on_port
 from tests.web.conftest import WITH_MODEL
 
@@ -42,8 +42,9 @@ def add_note(server: ServerProcess, text: str, **fields: Any) -> str:
 
 
 async def test_documents_are_filtered_chosen_moved_and_deleted_many_at_once(
-    page: Page, shelf_server: ServerProcess
+    page: Page, shelf_server: ServerProcess, reports: PageReports
 ) -> None:
+    reports.expected.append("422")  # how the page asks what would be deleted
     await page.goto(f"{shelf_server.url}/library")
     rows = page.locator("tbody tr")
     await expect(rows).to_have_count(PER_PAGE)
@@ -64,7 +65,7 @@ async def test_documents_are_filtered_chosen_moved_and_deleted_many_at_once(
     await expect(page.get_by_role("heading", level=1)).to_have_text("kitchen")
     await page.get_by_role("checkbox", name="Choose Kettle 0003").check()
     await page.get_by_role("button", name="Tag").click()
-    await page.get_by_label("Tags").fill("copper, hot")
+    await page.get_by_label("Tags", exact=True).fill("copper, hot")
     await page.get_by_role("button", name="Add tags").click()
     await expect(page.locator(".side").get_by_role("link", name=re.compile("copper"))).to_be_visible()
     await page.get_by_role("checkbox", name="Choose all on this page").check()
@@ -104,8 +105,9 @@ async def test_a_note_is_edited_its_draft_survives_a_reload_and_the_new_text_is_
 
 
 async def test_a_change_by_somebody_else_is_shown_and_neither_text_is_lost(
-    page: Page, shelf_server: ServerProcess
+    page: Page, shelf_server: ServerProcess, reports: PageReports
 ) -> None:
+    reports.expected.append("412")
     uid = add_note(shelf_server, "Lamps are trimmed at dusk.", title="Lamps")
     await page.goto(f"{shelf_server.url}/d/{uid}/edit")
     await page.get_by_label("Text").fill("Lamps are trimmed by me.")

@@ -89,8 +89,8 @@ const isChanged = () => JSON.stringify(form.fields) !== JSON.stringify(fieldsOf(
 function formView() {
   const { fields, preview, busy } = form, known = collections.some((each) => String(each.id) === fields.collection);
   return h("form.sheetform", { key: "form", on: { submit: (event) => { event.preventDefault(); save(); } } },
-    form.saved && h("p.note", { role: "status" }, say("saved")),
-    !form.saved && isChanged() && !form.theirs && h("p.small", { role: "status" }, say("draftKept"), " ", h("button.quiet", { type: "button", on: { click: discard } }, say("discard"))),
+    form.saved && h("p.note", { role: "status" }, say("changesSaved")),
+    !form.saved && isChanged() && !form.theirs && h("p.small", { role: "status" }, say("draftKept"), " ", h("button.quiet", { type: "button", on: { click: discard } }, say("discardDraft"))),
     h("label.field", null, h("span", null, say("noteTitle")), h("input", { type: "text", required: true, maxlength: 300, dir: "auto", value: fields.title, on: { input: (event) => write({ title: event.target.value }) } })),
     isNote() && (preview
       ? h("div.prose.preview", { key: "preview", dir: "auto" }, markdown(fields.text))
@@ -101,7 +101,7 @@ function formView() {
         collections.map((each) => h("option", { key: each.id, value: String(each.id) }, each.title || each.name)))),
       h("label.field", null, h("span", null, say("tags")), h("input", { type: "text", value: fields.tags, placeholder: say("tagsHint"), on: { input: (event) => write({ tags: event.target.value }) } }))),
     h("div.choices", null,
-      h("button.primary", { type: "submit", disabled: busy || Boolean(form.theirs) || !isChanged() || !fields.title.trim() || (isNote() && !fields.text.trim()) }, say("save")),
+      h("button.primary", { type: "submit", disabled: busy || Boolean(form.theirs) || !isChanged() || !fields.title.trim() || (isNote() && !fields.text.trim()) }, say("saveChanges")),
       isNote() && h("button.quiet", { type: "button", "aria-pressed": String(preview), on: { click: () => change({ preview: !preview }) } }, preview ? say("write") : say("preview"))));
 }
 

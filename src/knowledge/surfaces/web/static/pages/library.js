@@ -11,7 +11,7 @@ import { exactly, number, say, size, when } from "../words.js";
 
 const PER_PAGE = 50, TYPING_MS = 200, RELOAD_MS = 500;
 const FILTERS = ["collection", "tag", "type", "q"];
-const COLUMNS = [["title", "title"], ["doc_type", "type"], ["size_bytes", "size"], ["created_at", "addedAt"], ["chunk_count", "passageCount"]];
+const COLUMNS = [["title", "columnTitle"], ["doc_type", "columnType"], ["size_bytes", "columnSize"], ["created_at", "addedAt"], ["chunk_count", "passageCount"]];
 const EMPTY = { key: null, documents: [], total: 0, facets: {}, problem: null };
 let shown = { ...EMPTY }, asked = null, turn = 0, collections = null, typed = null, typing = 0, reloading = 0;
 
@@ -104,7 +104,7 @@ function sideView() {
   for (const each of collections ?? []) groups[each.access === "own" ? "own" : each.curation?.is_public && each.curation.is_approved ? "public" : "shared"].push(each);
   const tags = shown.facets.tag ?? [], current = params().collection;
   return h("nav.side", { "aria-label": say("collectionsAndTags") },
-    h("h2", null, say("collections")),
+    h("h2", null, say("libraryCollections")),
     h("ul", null,
       h("li", { key: "" }, sideLink(narrow({ collection: null }), say("all"), null, !current)),
       ["own", "shared", "public"].map((group) => groups[group].length > 0 && [
@@ -120,7 +120,7 @@ function typeField() {
   const types = shown.facets.doc_type ?? [], current = params().type ?? "";
   if (types.length < 2 && !current) return null;
   const values = types.some(({ value }) => value === current) || !current ? types : [...types, { value: current, count: 0 }];
-  return h("select.chip", { value: current, "aria-label": say("type"), on: { change: (event) => { forget(); go(narrow({ type: event.target.value || null })); } } },
+  return h("select.chip", { value: current, "aria-label": say("columnType"), on: { change: (event) => { forget(); go(narrow({ type: event.target.value || null })); } } },
     h("option", { value: "" }, say("allTypes")), values.map(({ value, count }) => h("option", { key: value, value }, `${value} (${number(count)})`)));
 }
 
