@@ -3,7 +3,7 @@ import { h } from "../dom.js";
 import { narrow } from "../asking.js";
 import * as api from "../api.js";
 import { pagesView } from "./sheets.js";
-import { drawerView, toolsView } from "./tools.js";
+import { drawerView, toolsView } from "./document_tools.js";
 import { note, problemView, waitingView } from "./notice.js";
 import { cite, close, copyLink, currentView, isDrawable, moreText, moveTo, setView, step } from "../reading.js";
 import { state } from "../store.js";
