@@ -80,9 +80,7 @@ async def test_a_batch_reaches_only_what_the_account_may_change(engine: Engine) 
     assert {each.name: each.access for each in (await bob.collections()).items}[corpus.name] is Access.READ
     done = await bob.library.edit_many(EVERYTHING, DocumentEdit(add_tags=("mine",)))
     assert (done.selected, done.done) == (1, 1), "a filter selects what may be changed"
-    tried = await bob.library.edit_many(
-        DocumentSelection(ids=(shared.id, hidden.id)), DocumentEdit(add_tags=("mine",))
-    )
+    tried = await bob.library.edit_many(DocumentSelection(ids=(shared.id, hidden.id)), DocumentEdit(add_tags=("mine",)))
     assert sorted(each.code for each in tried.failures) == ["document_not_found", "insufficient_permissions"]
     with pytest.raises(ConfirmationRequired) as refused:
         await bob.library.remove_many(EVERYTHING, 3)

@@ -7,7 +7,18 @@ from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar, cast
 
-from knowledge.engine.api import AccountsApi, CorporaApi, Engine, LibraryApi, McpSessionsApi, PagesApi, SessionsApi
+from knowledge.engine.api import (
+    AccountsApi,
+    AgentsApi,
+    CorporaApi,
+    Engine,
+    InsightApi,
+    LibraryApi,
+    MapsApi,
+    McpSessionsApi,
+    PagesApi,
+    SessionsApi,
+)
 from knowledge.model import Caller
 
 T = TypeVar("T")
@@ -19,6 +30,9 @@ SUB_PROTOCOLS: dict[str, type] = {
     "sessions": SessionsApi,
     "pages": PagesApi,
     "library": LibraryApi,
+    "agents": AgentsApi,
+    "insight": InsightApi,
+    "maps": MapsApi,
 }
 
 

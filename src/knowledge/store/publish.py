@@ -36,9 +36,7 @@ from knowledge.store.row_mapping import make_timestamp
 
 D = schema.documents.c
 _IN_COLLECTION = D.collection_id == bindparam("collection_id")
-_FIND_SAME_BYTES = PreparedStatement(
-    select(D.id).where(_IN_COLLECTION, D.sha256 == bindparam("sha256"), IS_FINISHED)
-)
+_FIND_SAME_BYTES = PreparedStatement(select(D.id).where(_IN_COLLECTION, D.sha256 == bindparam("sha256"), IS_FINISHED))
 _INSERT_DOCUMENT = PreparedStatement(insert(schema.documents))
 _FINISH_DOCUMENT = PreparedStatement(update(schema.documents).where(D.id == bindparam("document_id")))
 

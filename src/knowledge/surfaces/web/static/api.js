@@ -66,6 +66,7 @@ export const logIn = (given) => post("/session", given, { login: false });
 export const logOut = () => call("DELETE", "/session", { login: false });
 export const register = (username, password) => post("/user/register", { username, password }, { login: false });
 export const sessions = () => get("/sessions");
+export const createKey = (name) => post("/user/api-keys", { name });
 export const endSession = (id) => call("DELETE", `/sessions/${id}`);
 
 export const status = () => get("/status");
@@ -102,6 +103,7 @@ export async function allCollections() {
     if (!some.length || found.length >= total) return found;
   }
 }
+export const map = (collection, limit) => get("/map", { collection, limit });
 export const collections = () => get("/collections", { per_page: 100 });
 
 /** Whether a job has not ended. */
@@ -116,6 +118,16 @@ export const crawl = (body) => post("/crawls", body);
 export const crawlReport = (id) => get(`/crawls/${id}`);
 export const crawlPages = (id, params) => get(`/crawls/${id}/pages`, params);
 export const cancelCrawl = (id) => post(`/crawls/${id}/cancel`);
+
+export const agents = () => get("/agents");
+export const toolsets = () => get("/toolsets");
+export const callTool = (name, given) => post(`/tools/${encodeURIComponent(name)}`, { arguments: given });
+export const queries = (params) => get("/queries", params);
+export const forgetQueries = () => call("DELETE", "/queries");
+export const queryCounts = () => get("/admin/queries");
+export const rate = (query, uid, good) => post("/feedback", { query, chunk_uid: uid, good });
+export const ratings = () => get("/feedback");
+export const history = (hours, everybody) => get(everybody ? "/admin/status/history" : "/status/history", { hours });
 
 export const EVENTS = `${BASE}/events`;
 
