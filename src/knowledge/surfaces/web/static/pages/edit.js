@@ -108,7 +108,7 @@ function formView() {
 /** What somebody else has stored meanwhile, and what to do with one's own. */
 function conflictView() {
   const { theirs } = form;
-  return h("section.conflict", { key: "conflict", role: "alert" },
+  return h("section.conflict", { key: "conflict", role: "alert", tabindex: -1, ref: (section) => queueMicrotask(() => section.focus()) },
     h("strong", null, say("changedMeanwhile")), h("p", null, say("changedHint")),
     h("p.theirs", null, title(theirs.document.title, 200)),
     theirs.text !== null && h("pre", { dir: "auto", tabindex: 0, "aria-label": say("theirText") }, theirs.text),

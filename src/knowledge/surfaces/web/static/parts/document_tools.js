@@ -39,7 +39,7 @@ const problemLine = () => open.problem && h("p.bad", { role: "alert" }, open.pro
 function similarView() {
   if (open.hits === null) return null;
   if (!open.hits.length) return h("p", null, say("noSimilar"));
-  return h("ul", null, open.hits.map((hit) => h("li", { key: hit.document_uid }, h("a", { href: placeOf(hit), on: linkTo(placeOf(hit)) }, h("strong", null, title(hit.title, 120)), h("span", { dir: "auto" }, clean(hit.text, EXCERPT_CHARS))))));
+  return h("ul", null, open.hits.map((hit) => h("li", { key: hit.document_uid }, h("a", { href: placeOf(hit), on: linkTo(placeOf(hit)) }, h("strong", null, title(hit.title, 120)), h("span", { dir: "auto" }, clean(hit.text.slice(0, 4 * EXCERPT_CHARS).replace(/\s+/g, " "), EXCERPT_CHARS))))));
 }
 
 const placeOf = (hit) => address(`/d/${hit.document_uid}`, { at: hit.chunk_index });
