@@ -39,6 +39,8 @@ VIEWS = {
     "/settings": "select",
     "/map": ".mapping h1",
     "/login": "form.login",
+    "/library": "tbody tr",
+    "/d/{uid}/edit": "form input",
 }
 
 

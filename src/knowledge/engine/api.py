@@ -27,6 +27,7 @@ from knowledge.model import (
     EngineStatus,
     Finding,
     Grant,
+    Hit,
     IssuedKey,
     Job,
     JobFilter,
@@ -49,6 +50,7 @@ from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusedAtte
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.events import Event
 from knowledge.model.insight import HistoryPoint, QueryCounts, QueryLog, RatedPassage
+from knowledge.model.library import BatchResult, DocumentSelection
 from knowledge.model.maps import MAX_MAP_POINTS, PassageMap
 from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
 from knowledge.model.sessions import ActiveSession, BrowserSession, IssuedSession
@@ -267,6 +269,19 @@ class MapsApi(Protocol):
         """
 
 
+class LibraryApi(Protocol):
+    """Many documents at once, and documents near another one."""
+
+    async def edit_many(self, selection: DocumentSelection, edit: DocumentEdit) -> BatchResult:
+        """Change tags and collection of many documents; those that could not be changed are named with the reason."""
+
+    async def remove_many(self, selection: DocumentSelection, confirm: int | None) -> BatchResult:
+        """Delete many documents; raises ConfirmationRequired with their number unless `confirm` is that number."""
+
+    async def similar(self, ref: Ref, top: int = 5) -> list[Hit]:
+        """Return the nearest passage of each of the documents that are most like this one, nearest first."""
+
+
 class Engine(Protocol):
     @property
     def accounts(self) -> AccountsApi: ...
@@ -295,6 +310,9 @@ class Engine(Protocol):
     @property
     def maps(self) -> MapsApi: ...
 
+    @property
+    def library(self) -> LibraryApi: ...
+
     def as_caller(self, caller: Caller) -> Engine:
         """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""
 
@@ -311,8 +329,11 @@ class Engine(Protocol):
     async def add(self, new: NewDocument) -> Job:
         """Accept a document and return its job at once; raises Duplicate for the same bytes."""
 
-    async def update_note(self, ref: Ref, text: str) -> Document:
-        """Replace the text of a note atomically, and return it when the new text can be found."""
+    async def update_note(self, ref: Ref, text: str, expected: str | None = None) -> Document:
+        """Replace the text of a note atomically, and return it when the new text can be found.
+
+        Raises DocumentChanged if the note has not the expected revision; nothing is written then.
+        """
 
     # -- jobs -----------------------------------------------------------------------------------
 

@@ -25,10 +25,11 @@ from knowledge.engine.permissions import check_verb, is_operator, summarize_find
 from knowledge.engine.proxy import CallerProxy
 from knowledge.engine.runtime import Runtime
 from knowledge.engine.search import pipeline as search_pipeline
+from knowledge.engine.search.filters import make_index_filter
 from knowledge.error_codes import make_already_ended, raise_job_error
 from knowledge.errors import DeadlineExceeded, IndexFailed, JobNotFound, KnowledgeError, NotNow
 from knowledge.extract.pages.page_reader import DRAWABLE_TYPES
-from knowledge.index.api import Index, IndexFilter
+from knowledge.index.api import Index
 from knowledge.model import (
     Caller,
     Chunk,
@@ -59,7 +60,6 @@ from knowledge.model import (
     RetryResult,
     Scope,
     SearchAnswer,
-    SearchFilter,
 )
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.events import Event
@@ -67,7 +67,7 @@ from knowledge.model.suggestions import Suggestion
 from knowledge.store.accounts.accounts import StoredAccount
 from knowledge.store.accounts.delete_account import delete_account_data
 from knowledge.store.collections import read_only_error
-from knowledge.store.documents import check_writable
+from knowledge.store.documents import check_writable, require_revision
 from knowledge.store.jobs.rows import ActiveJob
 
 CANCEL_SECONDS = 5.0
@@ -79,8 +79,6 @@ CLAIM_POLL_SECONDS = 0.005
 WATCH_VERB = "watch"
 OTHER_SERVER_POLL_SECONDS = 0.1
 """Interval at which a cancel looks whether another server has carried it out."""
-NO_COLLECTION = 0
-"""An id that no collection has: ids start at 1, and an empty filter would search all collections."""
 INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomplete; search again in a minute."
 
 
@@ -164,36 +162,13 @@ class LocalEngine(LocalGroups):
         incomplete = self._parts.indexer.seq < 0 and self._parts.changes.newest_seq() > 0
         answer = search_pipeline.search(
             query,
-            self._make_index_filter(query),
+            make_index_filter(query.filter, self._parts.documents, self._parts.collections, self._scope),
             index=index,
             passages=self._parts.documents,
             embedder=embedder,
             reranker=self._parts.reranker,
         )
         return replace(answer, notes=(*answer.notes, INDEX_INCOMPLETE_NOTE)) if incomplete else answer
-
-    def _make_index_filter(self, query: Query) -> IndexFilter:
-        """Convert scope and filter to ids; raises NotFound for an unknown collection or document."""
-        wanted, parts, scope = query.filter, self._parts, self._scope
-        return IndexFilter(
-            owner=scope.owner,
-            shared_collections=tuple(sorted(scope.collections)),
-            collections=self._find_collections(wanted),
-            tags=wanted.tags,
-            doc_types=wanted.doc_types,
-            documents=parts.documents.find_ids(wanted.documents, scope) if wanted.documents else (),
-            day_from=search_pipeline.to_day_number(wanted.date_from),
-            day_to=search_pipeline.to_day_number(wanted.date_to),
-        )
-
-    def _find_collections(self, wanted: SearchFilter) -> tuple[int, ...]:
-        """Return the ids of the collections to search; empty searches all."""
-        collections, scope = self._parts.collections, self._scope
-        named = collections.find_ids(wanted.collections, scope) if wanted.collections else ()
-        if not wanted.trusted_only:
-            return named
-        trusted = collections.find_trusted_ids(scope)
-        return tuple(found for found in trusted if found in named or not named) or (NO_COLLECTION,)
 
     async def suggest(self, text: str) -> list[Suggestion]:
         return await self._run_in_thread(lambda: self._parts.suggestions.find(text, self._scope))
@@ -217,12 +192,14 @@ class LocalEngine(LocalGroups):
             raise
         return incoming
 
-    async def update_note(self, ref: Ref, text: str) -> Document:
+    async def update_note(self, ref: Ref, text: str, expected: str | None = None) -> Document:
         accept.check_document(NewNote(text=text))
         note = await self.document(ref)
         check_writable(note, self._scope)
         accept.check_note(note)
-        job = await self._run_in_thread(lambda: self._parts.acceptor.accept_update(note, text, self._scope))
+        if expected is not None:
+            require_revision(note, expected)
+        job = await self._run_in_thread(lambda: self._parts.acceptor.accept_update(note, text, self._scope, expected))
         ended = await self.wait(job.id, self._parts.options.wait_seconds)
         if not ended.status.has_ended:
             raise DeadlineExceeded("The note is still being updated", job_id=ended.id)

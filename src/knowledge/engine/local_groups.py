@@ -1,4 +1,4 @@
-"""The sub-protocols of LocalEngine: accounts, corpora, sessions, OAuth, pages, maps, agents and insight."""
+"""The sub-protocols of LocalEngine: accounts, corpora, sessions, OAuth, pages, maps, agents, insight and library."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from abc import ABC, abstractmethod
 from knowledge.engine.insight.local_insight import LocalAgents, LocalInsight
 from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
+from knowledge.engine.local_library import LocalLibrary
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.local_sessions import LocalSessions
 from knowledge.engine.maps.local_maps import LocalMaps
 from knowledge.engine.oauth.local_oauth import LocalOAuth
 from knowledge.engine.pages.local_pages import LocalPages
 from knowledge.engine.runtime import Runtime
-from knowledge.model import CollectionRef, RemovalResult, Scope
+from knowledge.model import CollectionRef, Query, RemovalResult, Scope, SearchAnswer
 from knowledge.store.accounts.accounts import StoredAccount
 
 
@@ -26,6 +27,9 @@ class LocalGroups(ABC):
 
     @abstractmethod
     async def remove_collection(self, ref: CollectionRef) -> RemovalResult: ...
+
+    @abstractmethod
+    async def search(self, query: Query) -> SearchAnswer: ...
 
     @abstractmethod
     async def _remove_account(self, account: StoredAccount) -> RemovalResult: ...
@@ -79,3 +83,7 @@ class LocalGroups(ABC):
     @property
     def maps(self) -> LocalMaps:
         return LocalMaps(self._parts.threads, self._parts.maps, self._parts.collections, self._scope)
+
+    @property
+    def library(self) -> LocalLibrary:
+        return LocalLibrary(self._parts, self._scope, self.search)

@@ -15,6 +15,7 @@ EVERYBODY = frozenset({
     "job", "jobs", "wait", "cancel", "retry", "retry_all", "watch", "crawl_pages", "crawl", "crawl_report", "crawls",
     "document", "documents", "chunks", "original", "edit", "remove", "clear",
     "pages.sizes", "pages.image", "pages.thumbnail", "pages.words", "pages.places", "pages.outline", "maps.read",
+    "library.edit_many", "library.remove_many", "library.similar",
     "collections", "collection", "create_collection", "edit_collection", "remove_collection", "status", "check_ready",
     "accounts.is_registration_open", "accounts.register", "accounts.login", "accounts.find_by_key", "accounts.me",
     "accounts.list_keys", "accounts.create_key", "accounts.revoke_key", "accounts.change_password",

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from knowledge import wire
 from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
 from knowledge.engine.remote.insight import RemoteAgents, RemoteInsight
+from knowledge.engine.remote.library import RemoteLibrary
 from knowledge.engine.remote.maps import RemoteMaps
 from knowledge.engine.remote.oauth import RemoteOAuth
 from knowledge.engine.remote.sessions import RemoteSessions
@@ -283,6 +284,7 @@ class RemoteEngine:
         self.sessions = RemoteSessions(self._client)
         self.oauth = RemoteOAuth(self._client)
         self.pages = RemotePages(self._client)
+        self.library = RemoteLibrary(self._client)
         self.agents = RemoteAgents(self._client)
         self.insight = RemoteInsight(self._client)
         self.maps = RemoteMaps(self._client)
@@ -323,9 +325,11 @@ class RemoteEngine:
             return await self._client.upload_file(Job, "/jobs", new)
         return await self._client.call(Job, "POST", "/jobs", json=wire.dump_note(new), idempotent=True)
 
-    async def update_note(self, ref: Ref, text: str) -> Document:
+    async def update_note(self, ref: Ref, text: str, expected: str | None = None) -> Document:
         body: Json = {"text": text}
-        found = await self._client.call(wire.DocumentShape, "PATCH", f"/notes/{ref}", json=body, timeout=LONG_TIMEOUTS)
+        found = await self._client.call(
+            wire.DocumentShape, "PATCH", f"/notes/{ref}", json=body, timeout=LONG_TIMEOUTS, expected=expected
+        )
         return found.to_document()
 
     # -- jobs -----------------------------------------------------------------------------------
@@ -419,13 +423,15 @@ class RemoteEngine:
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         moved = wire.dump_move(edit)
-        if moved is not None:
+        if moved is not None and edit.expected is None:
             found = await self._client.call(
                 wire.DocumentShape, "PUT", f"/documents/{ref}/tags", json=moved, idempotent=True
             )
             return found.to_document()
         body = wire.dump_document_edit(edit)
-        found = await self._client.call(wire.DocumentShape, "PATCH", f"/documents/{ref}", json=body)
+        found = await self._client.call(
+            wire.DocumentShape, "PATCH", f"/documents/{ref}", json=body, expected=edit.expected
+        )
         return found.to_document()
 
     async def remove(self, ref: Ref) -> RemovalResult:
