@@ -17,7 +17,6 @@ from typing import Any, BinaryIO
 
 from knowledge import failpoints
 from knowledge.engine import verify
-from knowledge.engine.runtime import BACKUP_COPY_PREFIX
 from knowledge.errors import Damaged, NotNow, StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.model import Json, now
@@ -29,6 +28,8 @@ from knowledge.version import __version__
 
 DATABASE_MEMBER, FILES_FOLDER, MANIFEST_MEMBER = "knowledge.db", "files", "manifest.json"
 PRODUCT = "knowledge-server backup"
+BACKUP_COPY_PREFIX = "backup-"
+"""File name prefix of the temporary database copies that a backup makes in the data folder."""
 TAR_BLOCK_BYTES = tarfile.BLOCKSIZE
 OLDER_BACKUP_HINT = "The backup itself is damaged: restore an older one."
 

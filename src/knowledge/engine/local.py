@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
 from knowledge.embed.embedder import Embedder
-from knowledge.engine import verify
 from knowledge.engine.api import Engine
-from knowledge.engine.backup import BackupArchive
 from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
-from knowledge.engine.events.watch import open_watch
+from knowledge.engine.events.watch import Watcher, open_watch
 from knowledge.engine.ingest import accept
 from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.local_sessions import LocalSessions
+from knowledge.engine.maintenance.local_maintenance import LocalMaintenance
 from knowledge.engine.pages.local_pages import LocalPages
 from knowledge.engine.pages.service import missing_original_error
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
@@ -68,6 +67,7 @@ from knowledge.model.events import Event
 from knowledge.model.suggestions import Suggestion
 from knowledge.store.accounts.accounts import StoredAccount
 from knowledge.store.accounts.delete_account import delete_account_data
+from knowledge.store.accounts.quotas import read_usage
 from knowledge.store.collections import read_only_error
 from knowledge.store.documents import check_writable
 from knowledge.store.files import IncomingFile, read_pieces
@@ -80,6 +80,8 @@ DOCUMENT_JOBS = (JobKind.ADD, JobKind.UPDATE, JobKind.EMBED)
 CLAIM_POLL_SECONDS = 0.005
 """Retry interval of a cancel that meets a job between its claim and its start."""
 WATCH_VERB = "watch"
+NOBODY = -2
+"""An owner that owns nothing, for the scope of a review."""
 OTHER_SERVER_POLL_SECONDS = 0.1
 """Interval at which a cancel looks whether another server has carried it out."""
 NO_COLLECTION = 0
@@ -130,13 +132,15 @@ class LocalEngine:
             registration=parts.options.registration,
             login_key_days=parts.options.login_key_days,
             remove_account=self._remove_account,
+            read_usage=lambda owner: read_usage(parts.database, parts.options.quota, owner),
         )
 
     @property
     def corpora(self) -> LocalCorpora:
         return LocalCorpora(
-            self._parts.threads, self._parts.corpora, self._scope, self.remove_collection, self._parts.broadcaster
-        )
+            self._parts.threads, self._parts.corpora, self._scope, self.remove_collection, self._parts.broadcaster,
+            lambda ref: self.with_scope(Scope(NOBODY, frozenset({ref}))),
+        )  # fmt: skip
 
     @property
     def mcp_sessions(self) -> LocalMcpSessions:
@@ -151,6 +155,13 @@ class LocalEngine:
     def pages(self) -> LocalPages:
         parts = self._parts
         return LocalPages(parts.threads, parts.pages, parts.documents, parts.chunks, self._scope)
+
+    @property
+    def maintenance(self) -> LocalMaintenance:
+        parts = self._parts
+        return LocalMaintenance(
+            parts.threads, parts.maintenance, parts.jobs, self._scope, for_operator=self._for_operator
+        )
 
     def start(self) -> None:
         self._parts.start()
@@ -336,8 +347,11 @@ class LocalEngine:
     async def watch(self, after: int | None = None) -> AsyncGenerator[Event, None]:
         return await open_watch(self._parts.broadcaster, self._parts.threads, self._judge, after)
 
-    async def _judge(self) -> Scope:
-        return self._scope if self._caller is None else (await self.admit(self._caller, WATCH_VERB))._scope
+    async def _judge(self) -> Watcher:
+        if self._caller is None:
+            return Watcher(self._scope, self._for_operator)
+        current = await self.admit(self._caller, WATCH_VERB)
+        return Watcher(current._scope, bool(current._caller and current._caller.may_administer))
 
     # -- crawls ---------------------------------------------------------------------------------
 
@@ -462,18 +476,12 @@ class LocalEngine:
         await self._run_in_thread(self._parts.check_ready)
 
     async def verify(self) -> list[Finding]:
-        found = await self._run_in_thread(lambda: list(self._verify()))
+        found = await self._run_in_thread(lambda: [*self._parts.maintenance.find_differences()])
         return found if self._for_operator else summarize_findings(found)
-
-    def _verify(self) -> Iterator[Finding]:
-        parts, is_closed = self._parts, lambda: self.is_closed
-        return verify.verify_all(
-            parts.database, parts.documents, parts.chunks, parts.files, parts.indexer, parts.page_words, is_closed
-        )
 
     async def reindex(self, model: str | None = None) -> None:
         if model is None:
-            await self._run_in_thread(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
+            await self._run_in_thread(self._parts.maintenance.rebuild_index)
             return
         await self._run_in_thread(lambda: self._parts.models.switch_to(model))
 
@@ -487,13 +495,6 @@ class LocalEngine:
             parts.workers.wake_all()
         return RereadStatus(queued, parts.rereads.count_waiting())
 
-    def _open_backup(self) -> BackupArchive:
-        parts = self._parts
-        return BackupArchive(
-            parts.options.data, parts.database, parts.files, parts.documents, parts.jobs, stop=lambda: self.is_closed
-        )
-
     async def backup(self) -> Original:
-        archive = await self._run_in_thread(self._open_backup)
-
+        archive = await self._run_in_thread(lambda: self._parts.maintenance.open_backup(lambda: self.is_closed))
         return Original(archive.filename, archive.size, archive.stream(self._run_in_thread))

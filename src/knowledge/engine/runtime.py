@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from knowledge import failpoints
 from knowledge.engine.accounts import AccountService
+from knowledge.engine.backup import BACKUP_COPY_PREFIX
 from knowledge.engine.cluster.member import ClusterMember, MemberParts, ServerRole, log_recovery, read_server_id
 from knowledge.engine.cluster.model_change import ModelChange
 from knowledge.engine.cluster.signals import ClusterSignals, SignalKind
@@ -27,6 +28,7 @@ from knowledge.engine.ingest.pipeline import IngestPipeline
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.jobs.workers import WorkerPool
+from knowledge.engine.maintenance.service import MaintenanceService
 from knowledge.engine.pages.service import PageService
 from knowledge.engine.passwords import PasswordService
 from knowledge.engine.removal import Removal
@@ -81,8 +83,6 @@ SWEEP_SECONDS = 3600.0
 SWEEP_LEASE = "sweep"
 # Quarantined jobs start this long after the server, so that an operator can cancel them first.
 ALONE_DELAY_SECONDS = 2.0
-BACKUP_COPY_PREFIX = "backup-"
-"""File name prefix of the temporary database copies that a backup makes in the data folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +275,17 @@ class Runtime:
             self.files.root,
             self.servers if self.is_shared else None,
         )
+        self.maintenance = MaintenanceService(
+            self.options.data,
+            self.database,
+            self.documents,
+            self.chunks,
+            self.files,
+            self.indexer,
+            self.page_words,
+            self.jobs,
+            self.progress,
+        )
         self._closing = threading.Event()
         self._trimmer = IdleTrimmer(lambda: self.indexer.seq)
         self._sweeper = threading.Thread(target=self._sweep_periodically, name="sweeper", daemon=True)
@@ -320,6 +331,7 @@ class Runtime:
         self.broadcaster.close()
         self._trimmer.close()
         self.crawler.close()
+        self.maintenance.close()
         self.workers.close()
         with suppress(KnowledgeError):
             job_recovery.release_unfinished(self.database, self.server_id or None)

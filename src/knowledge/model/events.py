@@ -17,6 +17,8 @@ class EventKind(StrEnum):
     CRAWL = "crawl"
     DOCUMENT = "document"
     COLLECTION = "collection"
+    APPROVAL = "approval"
+    """A corpus became public or private, or was approved, declined or revoked; for its owner and for admins."""
     RESET = "reset"
     """Changes were missed that cannot be sent again: read everything anew."""
     HEARTBEAT = "heartbeat"
@@ -65,7 +67,13 @@ class CollectionChange:
     change: ChangeKind
 
 
-EventData: TypeAlias = Hello | Job | CrawlProgress | DocumentChange | CollectionChange | None
+@dataclass(frozen=True, slots=True)
+class ApprovalChange:
+    id: int
+    uid: UUID
+
+
+EventData: TypeAlias = Hello | Job | CrawlProgress | DocumentChange | CollectionChange | ApprovalChange | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,16 @@ import json
 from dataclasses import dataclass, field
 
 from knowledge.model import Job
-from knowledge.model.events import CollectionChange, CrawlProgress, DocumentChange, Event, EventData, EventKind, Hello
+from knowledge.model.events import (
+    ApprovalChange,
+    CollectionChange,
+    CrawlProgress,
+    DocumentChange,
+    Event,
+    EventData,
+    EventKind,
+    Hello,
+)
 from knowledge.wire.adapters import dump, load_json
 
 KINDS_BY_NAME = {kind.value: kind for kind in EventKind}
@@ -16,6 +25,7 @@ SHAPES: dict[EventKind, type[EventData]] = {
     EventKind.CRAWL: CrawlProgress,
     EventKind.DOCUMENT: DocumentChange,
     EventKind.COLLECTION: CollectionChange,
+    EventKind.APPROVAL: ApprovalChange,
 }
 
 

@@ -22,6 +22,7 @@ from knowledge.surfaces.rest import (
     documents,
     events,
     jobs,
+    maintenance,
     pages,
     search,
     sessions,
@@ -71,6 +72,7 @@ def make_rest_app(
     routers = [
         search.router, jobs.router, documents.router, pages.router, collections.router, crawls.router, users.router,
         corpora.router, admin.router, status.router, events.router, sessions.router, sessions.admin_router,
+        maintenance.router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
         app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))
