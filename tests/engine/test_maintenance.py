@@ -85,7 +85,7 @@ async def test_a_backup_that_the_database_refuses_fails_with_the_reason(
 ) -> None:
     if database_url is None:
         pytest.skip("SQLite makes backups")
-    ended = await wait_until_done(engine, await engine.maintenance.backup())
+    ended = await engine.wait((await engine.maintenance.backup()).id, 60)
     assert ended.status is JobStatus.FAILED and ended.error is not None
     assert "its own tools" in ended.error.message and ended.error.hint
     assert not (Path(local._parts.options.data) / FOLDER_NAME).exists()

@@ -35,6 +35,9 @@ VIEWS = {
     "/activity": ".row",
     "/activity?show=failed": ".none",
     "/settings": "select",
+    "/settings?show=corpora": ".inline",
+    "/settings?show=server": ".care",
+    "/people": ".inline",
     "/login": "form.login",
 }
 

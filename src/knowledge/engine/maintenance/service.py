@@ -54,7 +54,7 @@ class MaintenanceService:
         self._closing = threading.Event()
         self._lock = threading.Lock()
         self._running: Job | None = None
-        self._thread: threading.Thread | None = None
+        self._threads: set[threading.Thread] = set()
 
     # -- the work itself ------------------------------------------------------------------------
 
@@ -97,10 +97,9 @@ class MaintenanceService:
             self._running = self._jobs.find(claim.id, scope)
             self._progress.begin(claim.id, claim.token)
             self._progress.announce(claim.id)
-            self._thread = threading.Thread(
-                target=self._run, args=(claim, for_operator), name="maintenance", daemon=True
-            )
-            self._thread.start()
+            thread = threading.Thread(target=self._run, args=(claim, for_operator), name="maintenance", daemon=True)
+            self._threads.add(thread)
+            thread.start()
             return self._running
 
     def find_archive(self, job: Job) -> Original:
@@ -110,8 +109,8 @@ class MaintenanceService:
     def close(self) -> None:
         self._closing.set()
         with self._lock:
-            thread = self._thread
-        if thread is not None:
+            threads = [*self._threads]
+        for thread in threads:
             thread.join()
 
     def _run(self, claim: JobClaim, for_operator: bool) -> None:
@@ -120,13 +119,17 @@ class MaintenanceService:
         except Exception:  # the store failed: the job stays claimed until its lease expires or the server starts again
             log.exception("storing the outcome of job %s failed", claim.uid)
         finally:
-            with self._lock:
-                self._running = None
             self._progress.end(claim.id)
+            with self._lock:
+                self._threads.discard(threading.current_thread())
 
     def _execute(self, claim: JobClaim, for_operator: bool) -> None:
         try:
-            warnings = self._work(claim, for_operator)
+            try:
+                warnings = self._work(claim, for_operator)
+            finally:  # before the outcome is stored: whoever sees it may start the next job
+                with self._lock:
+                    self._running = None
         except Cancelled:
             if self._progress.is_cancelled(claim.id):
                 self._jobs.mark_cancelled(claim)
