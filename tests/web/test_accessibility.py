@@ -34,10 +34,13 @@ VIEWS = {
     "/add?what=site": "input[type=url]",
     "/activity": ".row",
     "/activity?show=failed": ".none",
+    "/agents": ".toolset",
+    "/insight": ".plots",
     "/settings": "select",
     "/settings?show=corpora": ".inline",
     "/settings?show=server": ".care",
     "/people": ".inline",
+    "/map": ".mapping h1",
     "/login": "form.login",
 }
 

@@ -95,14 +95,14 @@ async def test_nothing_of_an_account_is_in_the_page_the_network_or_the_cache_of_
     answers: list[Response] = []
     reading: list[asyncio.Task[str]] = []
 
-    def note(answer: Response) -> None:
+    def note_answer(answer: Response) -> None:
         if "/api/" in answer.url:
             answers.append(answer)
             if not answer.url.endswith("/events"):
                 reading.append(asyncio.ensure_future(answer.text()))
 
     async with open_as(browser, reports, people_server, "bob") as page:
-        page.on("response", note)
+        page.on("response", note_answer)
         for path, sign in (
             ("/", "#q"), ("/library", "h1"), ("/activity", ".none"), ("/settings", ".meter"),
             ("/settings?show=corpora", ".inline"), ("/settings?show=server", ".sentences"), ("/people", ".none"),

@@ -15,12 +15,8 @@ from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
 from knowledge.engine.events.watch import Watcher, open_watch
 from knowledge.engine.ingest import accept
-from knowledge.engine.local_accounts import LocalAccounts
-from knowledge.engine.local_corpora import LocalCorpora
-from knowledge.engine.local_mcp_sessions import LocalMcpSessions
-from knowledge.engine.local_sessions import LocalSessions
-from knowledge.engine.maintenance.local_maintenance import LocalMaintenance
-from knowledge.engine.pages.local_pages import LocalPages
+from knowledge.engine.insight.recorder import FinishedSearch
+from knowledge.engine.local_groups import LocalGroups
 from knowledge.engine.pages.service import missing_original_error
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
 from knowledge.engine.proxy import CallerProxy
@@ -67,7 +63,6 @@ from knowledge.model.events import Event
 from knowledge.model.suggestions import Suggestion
 from knowledge.store.accounts.accounts import StoredAccount
 from knowledge.store.accounts.delete_account import delete_account_data
-from knowledge.store.accounts.quotas import read_usage
 from knowledge.store.collections import read_only_error
 from knowledge.store.documents import check_writable
 from knowledge.store.files import IncomingFile, read_pieces
@@ -89,7 +84,7 @@ NO_COLLECTION = 0
 INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomplete; search again in a minute."
 
 
-class LocalEngine:
+class LocalEngine(LocalGroups):
     """The engine restricted to one scope; `with_scope` returns it for another scope."""
 
     def __init__(
@@ -120,48 +115,8 @@ class LocalEngine:
             return LocalEngine(parts, scope, for_operator=operator, caller=current)
         return self.with_scope(scope, for_operator=operator)
 
-    @property
-    def accounts(self) -> LocalAccounts:
-        parts = self._parts
-        return LocalAccounts(
-            parts.threads,
-            parts.accounts,
-            parts.passwords,
-            owner=self._scope.owner,
-            for_operator=self._for_operator,
-            registration=parts.options.registration,
-            login_key_days=parts.options.login_key_days,
-            remove_account=self._remove_account,
-            read_usage=lambda owner: read_usage(parts.database, parts.options.quota, owner),
-        )
-
-    @property
-    def corpora(self) -> LocalCorpora:
-        return LocalCorpora(
-            self._parts.threads, self._parts.corpora, self._scope, self.remove_collection, self._parts.broadcaster,
-            lambda ref: self.with_scope(Scope(NOBODY, frozenset({ref}))),
-        )  # fmt: skip
-
-    @property
-    def mcp_sessions(self) -> LocalMcpSessions:
-        return LocalMcpSessions(self._parts.threads, self._parts.mcp_sessions)
-
-    @property
-    def sessions(self) -> LocalSessions:
-        parts = self._parts
-        return LocalSessions(parts.threads, parts.accounts, parts.passwords, owner=self._scope.owner)
-
-    @property
-    def pages(self) -> LocalPages:
-        parts = self._parts
-        return LocalPages(parts.threads, parts.pages, parts.documents, parts.chunks, self._scope)
-
-    @property
-    def maintenance(self) -> LocalMaintenance:
-        parts = self._parts
-        return LocalMaintenance(
-            parts.threads, parts.maintenance, parts.jobs, self._scope, for_operator=self._for_operator
-        )
+    def _read_corpus(self, ref: int) -> LocalEngine:
+        return self.with_scope(Scope(NOBODY, frozenset({ref})))
 
     def start(self) -> None:
         self._parts.start()
@@ -181,6 +136,15 @@ class LocalEngine:
         return await self._parts.threads.run_search(lambda: self._search(query), typing=query.typing)
 
     def _search(self, query: Query) -> SearchAnswer:
+        began = time.perf_counter()
+        answer = self._search_again_if_damaged(query)
+        best = max((hit.score for hit in answer.hits), default=None)
+        took_ms = 1000 * (time.perf_counter() - began)
+        self._parts.recorder.finished.put(FinishedSearch(self._scope.owner, query, best, took_ms))
+        return answer
+
+    def _search_again_if_damaged(self, query: Query) -> SearchAnswer:
+        """Search, and once more in another index if this one turns out to be damaged."""
         index, embedder = self._find_index()
         if embedder is None and not query.fallback:
             self._parts.models.serving.raise_if_service_failed()

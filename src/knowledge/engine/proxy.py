@@ -9,9 +9,12 @@ from typing import Any, Protocol, TypeVar, cast
 
 from knowledge.engine.api import (
     AccountsApi,
+    AgentsApi,
     CorporaApi,
     Engine,
+    InsightApi,
     MaintenanceApi,
+    MapsApi,
     McpSessionsApi,
     PagesApi,
     SessionsApi,
@@ -27,6 +30,9 @@ SUB_PROTOCOLS: dict[str, type] = {
     "sessions": SessionsApi,
     "pages": PagesApi,
     "maintenance": MaintenanceApi,
+    "agents": AgentsApi,
+    "insight": InsightApi,
+    "maps": MapsApi,
 }
 
 

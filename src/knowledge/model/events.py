@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TypeAlias
 from uuid import UUID
 
+from knowledge.model.agents import Agent, RefusedAttempt
 from knowledge.model.jobs import Job, JobStatus
 
 
@@ -19,6 +20,10 @@ class EventKind(StrEnum):
     COLLECTION = "collection"
     APPROVAL = "approval"
     """A corpus became public or private, or was approved, declined or revoked; for its owner and for admins."""
+    AGENT = "agent"
+    """An agent has connected or called a tool."""
+    REFUSAL = "refusal"
+    """An attempt to use MCP was refused; for the operator alone."""
     RESET = "reset"
     """Changes were missed that cannot be sent again: read everything anew."""
     HEARTBEAT = "heartbeat"
@@ -73,7 +78,9 @@ class ApprovalChange:
     uid: UUID
 
 
-EventData: TypeAlias = Hello | Job | CrawlProgress | DocumentChange | CollectionChange | ApprovalChange | None
+EventData: TypeAlias = (
+    Hello | Job | CrawlProgress | DocumentChange | CollectionChange | ApprovalChange | Agent | RefusedAttempt | None
+)
 
 
 @dataclass(frozen=True, slots=True)

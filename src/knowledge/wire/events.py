@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 
 from knowledge.model import Job
+from knowledge.model.agents import Agent, RefusedAttempt
 from knowledge.model.events import (
     ApprovalChange,
     CollectionChange,
@@ -26,6 +27,8 @@ SHAPES: dict[EventKind, type[EventData]] = {
     EventKind.DOCUMENT: DocumentChange,
     EventKind.COLLECTION: CollectionChange,
     EventKind.APPROVAL: ApprovalChange,
+    EventKind.AGENT: Agent,
+    EventKind.REFUSAL: RefusedAttempt,
 }
 
 

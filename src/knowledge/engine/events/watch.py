@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from knowledge.engine.events.broadcaster import EventBroadcaster, Pending, Subscription
 from knowledge.engine.threads import EngineThreads
-from knowledge.model import Job, JobKind, Scope
+from knowledge.model import LOCAL_OWNER, Job, JobKind, Scope
 from knowledge.model.events import (
     ApprovalChange,
     CollectionChange,
@@ -123,6 +123,12 @@ def list_visible_events(pending: Pending, watcher: Watcher) -> Iterator[Event]:
     for job in pending.jobs.values():
         if job.owner == watcher.scope.owner:
             yield from list_job_events(job)
+    for owner, agent in pending.agents.values():
+        if owner == watcher.scope.owner:
+            yield Event(EventKind.AGENT, agent)
+    if watcher.scope.owner == LOCAL_OWNER:
+        for refused in pending.refusals.values():
+            yield Event(EventKind.REFUSAL, refused)
 
 
 def make_event(stored: StoredEvent) -> Event:
