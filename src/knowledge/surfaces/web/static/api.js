@@ -64,12 +64,11 @@ export const logIn = (given) => post("/session", given, { login: false });
 export const logOut = () => call("DELETE", "/session", { login: false });
 export const register = (username, password) => post("/user/register", { username, password }, { login: false });
 export const sessions = () => get("/sessions");
-export const createKey = (name) => post("/user/api-keys", { name });
+export const createKey = (name, expiresAt = null) => post("/user/api-keys", { name, expires_at: expiresAt });
 export const endSession = (id) => call("DELETE", `/sessions/${id}`);
 
 export const usage = () => get("/user/usage");
 export const keys = () => get("/user/api-keys");
-export const createKey = (name, expiresAt) => post("/user/api-keys", { name, expires_at: expiresAt });
 export const rotateKey = (id) => post(`/user/api-keys/${id}/rotate`);
 export const revokeKey = (id) => call("DELETE", `/user/api-keys/${id}`);
 export const changePassword = (old, wanted) => call("PUT", "/user/password", { body: { old_password: old, new_password: wanted }, login: false });
