@@ -46,8 +46,10 @@ from knowledge.model import (
     RetryResult,
     SearchAnswer,
 )
+from knowledge.model.accounts import AccountUsage
 from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusedAttempt
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
+from knowledge.model.documents import ReviewedPart
 from knowledge.model.events import Event
 from knowledge.model.insight import HistoryPoint, QueryCounts, QueryLog, RatedPassage
 from knowledge.model.library import BatchResult, DocumentSelection
@@ -80,7 +82,13 @@ class AccountsApi(Protocol):
 
     async def create_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey: ...
 
+    async def rotate_key(self, key_id: int) -> IssuedKey:
+        """Give a key a new secret, so that the old one is refused from now on; name and expiry stay."""
+
     async def revoke_key(self, key_id: int) -> None: ...
+
+    async def usage(self) -> AccountUsage:
+        """Return what the caller's account stores, and its quota."""
 
     async def change_password(self, old: str, new: str) -> None:
         """Change the password, revoke all login keys and end all sessions; API keys that were created stay valid."""
@@ -140,7 +148,16 @@ class CorporaApi(Protocol):
 
     async def approve(self, ref: int) -> Collection: ...
 
+    async def decline(self, ref: int, reason: str = "") -> Collection:
+        """Make a corpus that waits for approval private again, with a reason for its owner."""
+
     async def revoke_approval(self, ref: int) -> Collection: ...
+
+    async def review(self, ref: int, page: int = 1, per_page: int = 50) -> ResultPage[Document]:
+        """List the documents of a corpus that its owner has made public, before or after approval."""
+
+    async def review_chunks(self, ref: int, document: Ref, offset: int = 0, limit: int | None = None) -> ReviewedPart:
+        """Return a document of a corpus that its owner has made public, with its chunks in reading order."""
 
 
 class McpSessionsApi(Protocol):
@@ -282,6 +299,22 @@ class LibraryApi(Protocol):
         """Return the nearest passage of each of the documents that are most like this one, nearest first."""
 
 
+class MaintenanceApi(Protocol):
+    """Long work of one server as jobs; NotNow is raised while another one runs on this server."""
+
+    async def verify(self) -> Job:
+        """Compare database, index and originals; the findings become the warnings of the job."""
+
+    async def reindex(self) -> Job:
+        """Rebuild the index of this server from the store and swap it in."""
+
+    async def backup(self) -> Job:
+        """Write an archive of all data into the folder `backups` of the data folder, which keeps the newest three."""
+
+    async def archive(self, ref: Ref) -> Original:
+        """Return the archive that a backup job has written; raises FileNotFound."""
+
+
 class Engine(Protocol):
     @property
     def accounts(self) -> AccountsApi: ...
@@ -312,6 +345,9 @@ class Engine(Protocol):
 
     @property
     def library(self) -> LibraryApi: ...
+
+    @property
+    def maintenance(self) -> MaintenanceApi: ...
 
     def as_caller(self, caller: Caller) -> Engine:
         """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""

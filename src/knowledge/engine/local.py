@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
 from knowledge.blobs.incoming import IncomingFile
 from knowledge.embed.embedder import Embedder
-from knowledge.engine import verify
 from knowledge.engine.api import Engine
-from knowledge.engine.backup import open_archive
 from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
-from knowledge.engine.events.watch import open_watch
+from knowledge.engine.events.watch import Watcher, open_watch
 from knowledge.engine.ingest import accept
 from knowledge.engine.ingest.originals import stream_original
 from knowledge.engine.insight.recorder import FinishedSearch
@@ -77,6 +75,8 @@ DOCUMENT_JOBS = (JobKind.ADD, JobKind.UPDATE, JobKind.EMBED)
 CLAIM_POLL_SECONDS = 0.005
 """Retry interval of a cancel that meets a job between its claim and its start."""
 WATCH_VERB = "watch"
+NOBODY = -2
+"""An owner that owns nothing, for the scope of a review."""
 OTHER_SERVER_POLL_SECONDS = 0.1
 """Interval at which a cancel looks whether another server has carried it out."""
 INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomplete; search again in a minute."
@@ -112,6 +112,9 @@ class LocalEngine(LocalGroups):
         if verb == WATCH_VERB:
             return LocalEngine(parts, scope, for_operator=operator, caller=current)
         return self.with_scope(scope, for_operator=operator)
+
+    def _read_corpus(self, ref: int) -> LocalEngine:
+        return self.with_scope(Scope(NOBODY, frozenset({ref})))
 
     def start(self) -> None:
         self._parts.start()
@@ -285,8 +288,11 @@ class LocalEngine(LocalGroups):
     async def watch(self, after: int | None = None) -> AsyncGenerator[Event, None]:
         return await open_watch(self._parts.broadcaster, self._parts.threads, self._judge, after)
 
-    async def _judge(self) -> Scope:
-        return self._scope if self._caller is None else (await self.admit(self._caller, WATCH_VERB))._scope
+    async def _judge(self) -> Watcher:
+        if self._caller is None:
+            return Watcher(self._scope, self._for_operator)
+        current = await self.admit(self._caller, WATCH_VERB)
+        return Watcher(current._scope, bool(current._caller and current._caller.may_administer))
 
     # -- crawls ---------------------------------------------------------------------------------
 
@@ -407,18 +413,12 @@ class LocalEngine(LocalGroups):
         await self._run_in_thread(self._parts.check_ready)
 
     async def verify(self) -> list[Finding]:
-        found = await self._run_in_thread(lambda: list(self._verify()))
+        found = await self._run_in_thread(lambda: [*self._parts.maintenance.find_differences()])
         return found if self._for_operator else summarize_findings(found)
-
-    def _verify(self) -> Iterator[Finding]:
-        parts, is_closed = self._parts, lambda: self.is_closed
-        return verify.verify_all(
-            parts.database, parts.documents, parts.chunks, parts.files, parts.indexer, parts.page_words, is_closed
-        )
 
     async def reindex(self, model: str | None = None) -> None:
         if model is None:
-            await self._run_in_thread(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
+            await self._run_in_thread(self._parts.maintenance.rebuild_index)
             return
         await self._run_in_thread(lambda: self._parts.models.switch_to(model))
 
@@ -433,5 +433,5 @@ class LocalEngine(LocalGroups):
         return RereadStatus(queued, parts.rereads.count_waiting())
 
     async def backup(self) -> Original:
-        archive = await self._run_in_thread(lambda: open_archive(self._parts))
+        archive = await self._run_in_thread(lambda: self._parts.maintenance.open_backup(lambda: self.is_closed))
         return Original(archive.filename, archive.size, archive.stream(self._run_in_thread))

@@ -1,4 +1,4 @@
-"""The sub-protocols of LocalEngine: accounts, corpora, sessions, OAuth, pages, maps, agents, insight and library."""
+"""The sub-protocols of LocalEngine, such as accounts, sessions, OAuth, pages, maps, library and maintenance."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from abc import ABC, abstractmethod
 
 from knowledge.engine.insight.local_insight import LocalAgents, LocalInsight
 from knowledge.engine.local_accounts import LocalAccounts
-from knowledge.engine.local_corpora import LocalCorpora
+from knowledge.engine.local_corpora import CorpusReader, LocalCorpora
 from knowledge.engine.local_library import LocalLibrary
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.local_sessions import LocalSessions
+from knowledge.engine.maintenance.local_maintenance import LocalMaintenance
 from knowledge.engine.maps.local_maps import LocalMaps
 from knowledge.engine.oauth.local_oauth import LocalOAuth
 from knowledge.engine.pages.local_pages import LocalPages
 from knowledge.engine.runtime import Runtime
 from knowledge.model import CollectionRef, Query, RemovalResult, Scope, SearchAnswer
 from knowledge.store.accounts.accounts import StoredAccount
+from knowledge.store.accounts.quotas import read_usage
 
 
 class LocalGroups(ABC):
@@ -32,6 +34,10 @@ class LocalGroups(ABC):
     async def search(self, query: Query) -> SearchAnswer: ...
 
     @abstractmethod
+    def _read_corpus(self, ref: int) -> CorpusReader:
+        """Return the engine with a scope of one corpus and nothing else, for a review."""
+
+    @abstractmethod
     async def _remove_account(self, account: StoredAccount) -> RemovalResult: ...
 
     @property
@@ -46,12 +52,14 @@ class LocalGroups(ABC):
             registration=parts.options.registration,
             login_key_days=parts.options.login_key_days,
             remove_account=self._remove_account,
+            read_usage=lambda owner: read_usage(parts.database, parts.options.quota, owner),
         )
 
     @property
     def corpora(self) -> LocalCorpora:
+        parts = self._parts
         return LocalCorpora(
-            self._parts.threads, self._parts.corpora, self._scope, self.remove_collection, self._parts.broadcaster
+            parts.threads, parts.corpora, self._scope, self.remove_collection, parts.broadcaster, self._read_corpus
         )
 
     @property
@@ -71,6 +79,11 @@ class LocalGroups(ABC):
     def pages(self) -> LocalPages:
         parts = self._parts
         return LocalPages(parts.threads, parts.pages, parts.documents, parts.chunks, self._scope)
+
+    @property
+    def maintenance(self) -> LocalMaintenance:
+        parts, scope = self._parts, self._scope
+        return LocalMaintenance(parts.threads, parts.maintenance, parts.jobs, scope, for_operator=self._for_operator)
 
     @property
     def agents(self) -> LocalAgents:

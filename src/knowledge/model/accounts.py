@@ -95,6 +95,17 @@ class IssuedKey:
     secret: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class AccountUsage:
+    """What an account stores, queued uploads included, and its quota."""
+
+    documents: int
+    bytes: int
+    max_documents: int | None
+    """None is no limit."""
+    max_bytes: int | None
+
+
 class Permission(StrEnum):
     READ = "read"
     WRITE = "write"

@@ -105,6 +105,8 @@ class Curation:
     is_approved: bool = False
     owner_name: str = ""
     """Username of the owner; empty for the local owner."""
+    declined: str | None = None
+    """The reason of the admin who declined to approve it, which may be empty; None if nobody has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,3 +268,11 @@ class CorpusEdit:
     category: str | None = None
     version: str | None = None
     is_public: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedPart:
+    """A document of another owner with some of its chunks, for an admin who approves it."""
+
+    document: Document
+    chunks: tuple[Chunk, ...]

@@ -51,6 +51,7 @@ SELECT_COLLECTIONS = (
         U.version,
         U.is_public,
         U.is_approved,
+        U.declined,
         A.username.label("owner_name"),
     )
     .join_from(schema.collections, _COUNTS, C.id == _COUNTS.c.id, isouter=True)
@@ -353,4 +354,4 @@ def make_collection(row: Any, scope: Scope | None = None) -> Collection:
 def _make_curation(row: Any) -> Curation | None:
     if row.category is None:
         return None
-    return Curation(row.category, row.version, row.is_public, row.is_approved, row.owner_name or "")
+    return Curation(row.category, row.version, row.is_public, row.is_approved, row.owner_name or "", row.declined)

@@ -91,9 +91,10 @@ curations = Table(
     Column("version", Text, nullable=False),
     Column("is_public", Boolean, nullable=False),
     Column("is_approved", Boolean, nullable=False),
+    Column("declined", Text),
     Index("ix_curations_is_public", "is_public", "is_approved"),
 )
-"""Curated collections (corpora)."""
+"""Curated collections (corpora); `declined` is the reason of an admin, which may be empty, until it is public again."""
 
 accounts = Table(
     "accounts",

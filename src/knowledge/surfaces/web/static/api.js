@@ -68,8 +68,37 @@ export const register = (username, password) => post("/user/register", { usernam
 export const sessions = () => get("/sessions");
 export const tokens = () => get("/user/tokens");
 export const revokeToken = (id) => call("DELETE", `/user/tokens/${id}`);
-export const createKey = (name) => post("/user/api-keys", { name });
+export const createKey = (name, expiresAt = null) => post("/user/api-keys", { name, expires_at: expiresAt });
 export const endSession = (id) => call("DELETE", `/sessions/${id}`);
+
+export const usage = () => get("/user/usage");
+export const keys = () => get("/user/api-keys");
+export const rotateKey = (id) => post(`/user/api-keys/${id}/rotate`);
+export const revokeKey = (id) => call("DELETE", `/user/api-keys/${id}`);
+export const changePassword = (old, wanted) => call("PUT", "/user/password", { body: { old_password: old, new_password: wanted }, login: false });
+export const deleteAccount = (password) => call("DELETE", "/user", { body: { password }, login: false });
+
+export const corpora = (params = {}) => get("/corpuses", { per_page: 100, ...params });
+export const createCorpus = (about) => post("/corpuses", about);
+export const editCorpus = (id, changes) => call("PATCH", `/corpuses/${id}`, { body: changes });
+export const deleteCorpus = (id) => call("DELETE", `/corpuses/${id}`);
+export const grants = (id) => get(`/corpuses/${id}/permissions`);
+export const grant = (id, username, permission) => post(`/corpuses/${id}/permissions`, { username, permission });
+export const revokeGrant = (id, username) => call("DELETE", `/corpuses/${id}/permissions`, { body: { username } });
+
+export const pendingCorpora = () => get("/admin/corpuses/pending");
+export const judgeCorpus = (id, verdict, body = {}) => post(`/admin/corpuses/${id}/${verdict}`, body);
+export const reviewDocuments = (id, page) => get(`/admin/corpuses/${id}/documents`, { page, per_page: 20 });
+export const reviewDocument = (id, uid, offset, limit) => get(`/admin/corpuses/${id}/documents/${uid}`, { chunk_offset: offset, chunk_limit: limit });
+const accountPath = (username) => `/admin/users/${encodeURIComponent(username)}`;
+export const accounts = () => get("/admin/users");
+export const createAccount = (username, password) => post("/admin/users", password ? { username, password } : { username });
+export const disableAccount = (username, disabled) => call("PATCH", accountPath(username), { body: { is_disabled: disabled } });
+export const removeAccount = (username) => call("DELETE", accountPath(username));
+export const issueKey = (username, name) => post(`${accountPath(username)}/api-keys`, { name });
+
+export const startMaintenance = (kind) => post(`/maintenance/${kind}`);
+export const archive = (job) => `${BASE}/maintenance/backup/${job}`;
 
 export const status = () => get("/status");
 export const search = (body, signal) => post("/search", body, { signal });

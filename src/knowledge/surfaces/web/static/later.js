@@ -27,7 +27,8 @@ function withTexts(name, load) {
   };
 }
 
-function loadStyles(name) {
+/** Load a file of styles/. */
+export function loadStyles(name) {
   return new Promise((resolve) => {
     const link = document.createElement("link");
     link.rel = "stylesheet";
