@@ -19,6 +19,8 @@ from knowledge.surfaces.http.guard import wrap_in_guard
 from knowledge.surfaces.rest import make_rest_app
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.support.postgres import MISSING, PostgresServer, find_binaries, run_postgres
+from tests.support.s3 import MISSING as S3_MISSING
+from tests.support.s3 import S3Server, find_program, run_s3
 
 NO_BROWSER = "NO BROWSER"
 
@@ -51,6 +53,16 @@ def postgres() -> Iterator[PostgresServer]:
     if binaries is None:
         pytest.skip(MISSING)
     with run_postgres(binaries) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """A real S3 server for the session."""
+    program = find_program()
+    if program is None:
+        pytest.skip(S3_MISSING)
+    with run_s3(program) as server:
         yield server
 
 

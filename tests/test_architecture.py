@@ -21,7 +21,7 @@ LAYERS: list[set[str]] = [
     {"engine"},
     {"wire"},
     {"split", "text"},
-    {"extract", "embed", "store", "index"},
+    {"extract", "embed", "store", "index", "blobs"},
     {"config", "error_codes", "failpoints", "filesystem", "malloc", "retry_after"},
     {"errors"},
     {"model", "version"},
@@ -31,6 +31,8 @@ LAYERS: list[set[str]] = [
 THIRD_PARTIES: dict[str, set[str]] = {
     "sqlalchemy": {"store"},
     "alembic": {"store"},
+    "boto3": {"blobs"},
+    "botocore": {"blobs"},
     "tantivy": {"index"},
     "faiss": {"index"},
     "onnxruntime": {"embed"},

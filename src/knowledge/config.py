@@ -63,6 +63,17 @@ class Settings(BaseSettings):
         description="Folder of the originals, which all servers of a database must share; empty is the folder 'files' "
         "of the data folder.",
     )
+    originals_url: str | None = Field(
+        None,
+        description="Bucket of the originals instead of a shared folder, as s3://BUCKET/PREFIX, with ?endpoint=URL for "
+        "a server other than AWS. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of "
+        "the machine, and the region from AWS_REGION. Needs KNOWLEDGE_DATABASE_URL.",
+    )
+    originals_cache_mb: int = Field(
+        1000,
+        ge=10,
+        description="Space for local copies of originals from the bucket, in MB; the least recently used are deleted.",
+    )
     server_role: str = Field(
         "all",
         pattern="^(all|no-workers|workers-only)$",
@@ -360,6 +371,15 @@ class Settings(BaseSettings):
         shared = self.database_url is not None
         if not shared and self.server_role != "all":
             raise ValueError(f"the role {self.server_role} needs KNOWLEDGE_DATABASE_URL, because SQLite has one server")
+        if not shared and self.originals_url is not None:
+            raise ValueError(
+                "KNOWLEDGE_ORIGINALS_URL needs KNOWLEDGE_DATABASE_URL: a bucket is for several servers, and with "
+                "SQLite there is one, which keeps originals in its data folder"
+            )
+        if self.originals_url is not None and self.originals is not None:
+            raise ValueError("KNOWLEDGE_ORIGINALS and KNOWLEDGE_ORIGINALS_URL are both set; originals are in one place")
+        if self.originals_url is None and "originals_cache_mb" in self.model_fields_set:
+            raise ValueError("KNOWLEDGE_ORIGINALS_CACHE_MB has no effect without KNOWLEDGE_ORIGINALS_URL")
         given = self.rate_limit_storage if "rate_limit_storage" in self.model_fields_set else None
         if shared and given in ("memory", "file"):
             raise ValueError(

@@ -483,6 +483,15 @@ leases = Table(
 )
 """Leases of work that one server does for all; `token` is the fencing token, which grows with every acquisition."""
 
+unreferenced_originals = Table(
+    "unreferenced_originals",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("since", BigInteger, nullable=False, index=True),
+)
+"""Originals in a bucket that no document or job needs, with the time of the database since when; a sweep deletes them
+a day later."""
+
 rate_limit_entries = Table(
     "rate_limit_entries",
     metadata,
