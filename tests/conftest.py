@@ -79,7 +79,9 @@ async def engine(request: pytest.FixtureRequest, local: LocalEngine, settings: S
     if request.param == "local":
         yield local.as_caller(Caller())
         return
-    authenticator = Authenticator.from_settings(settings, local.accounts.find_by_key, local.sessions.find)
+    authenticator = Authenticator.from_settings(
+        settings, local.accounts.find_by_key, local.sessions.find, find_forwarded=local.oauth.find_token
+    )
     transport = httpx.ASGITransport(app=wrap_in_guard(make_rest_app(local), settings, authenticator))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
         yield RemoteEngine(http)

@@ -37,6 +37,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "onnx": {"embed"},
     "tokenizers": {"embed", "split", "app"},
     "Stemmer": {"text"},
+    "jwt": {"surfaces"},
     "mcp": {"surfaces"},
     "mcp_types": {"surfaces"},
     "fastapi": {"surfaces"},

@@ -7,7 +7,7 @@ KnowledgeError
 │   └── Malformed               400  the body cannot be parsed: broken JSON, a broken form
 ├── Unauthenticated             401  MissingKey · InvalidKey · ExpiredKey · WrongPassword · SessionEnded
 ├── Forbidden                   403  AccessDenied · AddressForbidden
-│   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
+│   └── InsufficientPermissions · InsufficientScope · AdminRequired · CorpusNotApproved · QuotaExceeded
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound ·
 │                                    FileNotFound · McpSessionNotFound · PageNotFound · NoPages
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound · SessionNotFound
@@ -166,6 +166,11 @@ class InsufficientPermissions(Forbidden):
 
     code = "insufficient_permissions"
     default_hint = "Ask the owner for the permission 'write'."
+
+
+class InsufficientScope(Forbidden):
+    code = "insufficient_scope"
+    default_hint = "Authorize the client again and allow this scope."
 
 
 class AdminRequired(Forbidden):

@@ -29,6 +29,7 @@ from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.jobs.workers import WorkerPool
 from knowledge.engine.maps.service import MapService
+from knowledge.engine.oauth.service import OAuthService
 from knowledge.engine.pages.service import PageService
 from knowledge.engine.passwords import PasswordService
 from knowledge.engine.removal import Removal
@@ -273,6 +274,7 @@ class Runtime:
     def _open_services(self) -> None:
         self.threads = EngineThreads()
         self.accounts = AccountService(self.database, self.scopes, self.options.admins)
+        self.oauth = OAuthService(self.database, self.accounts)
         self.passwords = PasswordService()
         self.maps = MapService(
             MapStore(self.database),
@@ -387,6 +389,7 @@ class Runtime:
         """Delete what is not needed: staged chunks of dead jobs, unreferenced originals, expired sessions, copies."""
         self.chunks.drop_stale()
         self.accounts.sessions.delete_expired()
+        self.oauth.grants.delete_expired()
         self.jobs.forget_originals(make_timestamp() - FAILED_ORIGINAL_KEEP_MICROSECONDS)
         self.files.sweep_unreferenced(self.documents.is_file_referenced, older_than)
         self.events.trim()
