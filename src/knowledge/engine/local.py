@@ -17,6 +17,7 @@ from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
 from knowledge.engine.events.watch import open_watch
 from knowledge.engine.ingest import accept
+from knowledge.engine.ingest.reread import REREAD_TYPES
 from knowledge.engine.local_accounts import LocalAccounts
 from knowledge.engine.local_corpora import LocalCorpora
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
@@ -29,7 +30,6 @@ from knowledge.engine.runtime import Runtime
 from knowledge.engine.search import pipeline as search_pipeline
 from knowledge.error_codes import make_already_ended, raise_job_error
 from knowledge.errors import DeadlineExceeded, IndexFailed, JobNotFound, KnowledgeError, NotNow
-from knowledge.extract.pages.page_reader import DRAWABLE_TYPES
 from knowledge.index.api import Index, IndexFilter
 from knowledge.model import (
     Caller,
@@ -482,7 +482,7 @@ class LocalEngine:
 
     def _reread(self, start: bool) -> RereadStatus:
         parts = self._parts
-        queued = parts.rereads.queue_missing(DRAWABLE_TYPES) if start else 0
+        queued = parts.rereads.queue_missing(REREAD_TYPES) if start else 0
         if queued:
             parts.workers.wake_all()
         return RereadStatus(queued, parts.rereads.count_waiting())

@@ -23,6 +23,13 @@ CODE_ENDS = (re.compile(r"(?:(?<!\n)|(?=\n[ \t]))\n[ \t]*+\n++(?=\S)"), re.compi
 """Boundaries of code, best first: before an unindented line, empty line, line."""
 
 
+MIN_CHUNK_TOKENS = 16
+JOINT_TOKENS = 3
+"""Of the empty line between two blocks."""
+LENGTH_SLACK = 1.12
+"""Factor by which a chunk may exceed the mean of its section, to end with a sentence."""
+
+
 class TextCutter:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -32,6 +39,10 @@ class TextCutter:
 
     def count_tokens_of_each(self, texts: Sequence[str]) -> list[int]:
         return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def count_fence_tokens(self, fence: str) -> int:
+        """Return the tokens of the two lines around a code block."""
+        return self.count_tokens(fence) * 2 + 2
 
     def cut_prose(self, text: str, capacity: int) -> list[str]:
         """Cut prose into parts of at most `capacity` tokens, at sentence ends if possible, with no short last part."""
@@ -97,6 +108,14 @@ class TextCutter:
         end = self._find_cut(together, (self.count_tokens(together) * 5) // 8)
         tail = together[end:].lstrip()
         return [*parts[:-2], together[:end].rstrip(), tail] if self.count_tokens(tail) <= capacity else parts
+
+
+def choose_capacity(tokens: int, max_tokens: int) -> int:
+    """Return the length limit that makes all chunks of a section about equally long."""
+    if tokens <= max_tokens:
+        return max_tokens
+    chunks = -(-tokens // max_tokens)
+    return min(int(tokens / chunks * LENGTH_SLACK) + JOINT_TOKENS, max_tokens)
 
 
 def is_wrapped(text: str) -> bool:

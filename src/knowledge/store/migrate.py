@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 B = schema.schema_compatibility.c
 
-SCHEMA_VERSION = "0013"
+SCHEMA_VERSION = "0017"
 """Newest migration; a test compares it with the files in `migrations/versions`."""
 COMPATIBLE_FROM = "0013"
 """Oldest schema version of a program that can work with this schema, while servers are upgraded one by one.

@@ -266,6 +266,8 @@ chunks = Table(
     Column("text", Text, nullable=False),
     Column("page", Integer),
     Column("section", JSON, nullable=False),
+    Column("first_line", Integer),
+    Column("last_line", Integer),
     Column("digest", LargeBinary(16), nullable=False),
     Column("checksum", LargeBinary(16)),
     UniqueConstraint("content_id", "position"),
@@ -273,7 +275,7 @@ chunks = Table(
     sqlite_autoincrement=True,
 )
 """`digest` is of the embedded text including the title, so that equal chunks share a vector; `checksum` is of section
-and text of this row, for `verify`."""
+and text of this row, for `verify`. Chunks of source code have lines, others and those of older versions have none."""
 
 vectors = Table(
     "vectors",
