@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from knowledge.extract.base import CodePart, PageText
 from knowledge.split.blocks import find_closing_fence
-from knowledge.split.cutter import TextCutter, choose_capacity
+from knowledge.split.cutter import TextCutter
 from knowledge.split.passage import SplitPassage
 
 FindCapacity: TypeAlias = Callable[[tuple[str, ...]], int]
@@ -64,13 +64,16 @@ def _join_pair(before: CodePart, after: CodePart) -> CodePart:
 
 
 def _cut_rows(rows: Sequence[str], cutter: TextCutter, max_tokens: int) -> Iterator[tuple[str, int]]:
-    """Yield parts of similar length, each with the number of rows before it."""
+    """Yield parts that are as long as possible, each with the number of rows before it.
+
+    The first part has the signature and as much of the body as fits: parts of similar length are found less often.
+    """
     whole = "\n".join(rows)
     at = len(whole) - len(whole.lstrip("\n"))
     text = whole.strip("\n")
     if not text:
         return
-    for piece in cutter.cut_code(text, choose_capacity(cutter.count_tokens(text), max_tokens)):
+    for piece in cutter.cut_code(text, max_tokens):
         at = max(whole.find(piece, at), at)
         yield piece, whole.count("\n", 0, at)
         at += len(piece)

@@ -26,8 +26,6 @@ CODE_ENDS = (re.compile(r"(?:(?<!\n)|(?=\n[ \t]))\n[ \t]*+\n++(?=\S)"), re.compi
 MIN_CHUNK_TOKENS = 16
 JOINT_TOKENS = 3
 """Of the empty line between two blocks."""
-LENGTH_SLACK = 1.12
-"""Factor by which a chunk may exceed the mean of its section, to end with a sentence."""
 
 
 class TextCutter:
@@ -108,14 +106,6 @@ class TextCutter:
         end = self._find_cut(together, (self.count_tokens(together) * 5) // 8)
         tail = together[end:].lstrip()
         return [*parts[:-2], together[:end].rstrip(), tail] if self.count_tokens(tail) <= capacity else parts
-
-
-def choose_capacity(tokens: int, max_tokens: int) -> int:
-    """Return the length limit that makes all chunks of a section about equally long."""
-    if tokens <= max_tokens:
-        return max_tokens
-    chunks = -(-tokens // max_tokens)
-    return min(int(tokens / chunks * LENGTH_SLACK) + JOINT_TOKENS, max_tokens)
 
 
 def is_wrapped(text: str) -> bool:

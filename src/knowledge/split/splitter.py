@@ -20,7 +20,7 @@ from knowledge.split.blocks import (
     find_closing_fence,
 )
 from knowledge.split.code import split_code
-from knowledge.split.cutter import JOINT_TOKENS, MIN_CHUNK_TOKENS, TextCutter, choose_capacity
+from knowledge.split.cutter import JOINT_TOKENS, MIN_CHUNK_TOKENS, TextCutter
 from knowledge.split.passage import (
     RESERVED_HEADING_TOKENS,
     SPECIAL_TOKENS,
@@ -33,6 +33,9 @@ MAX_RULE_CHARS = 40
 """A shorter line without letters and digits, such as a rule, is no chunk by itself."""
 LOOKAHEAD_CHUNKS = 8
 """Chunks of a section that are balanced together; of a longer section the first half is emitted before its end."""
+
+LENGTH_SLACK = 1.12
+"""Factor by which a chunk may exceed the mean of its section, to end with a sentence."""
 
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 SPACES = re.compile(r"[ \t]{2,}")
@@ -282,6 +285,14 @@ def _drop_after_last_body(run: Sequence[PendingBlock]) -> Sequence[PendingBlock]
     # a rule at the end must not cause another chunk
     last = max((place for place, waiting in enumerate(run) if waiting.is_body), default=len(run))
     return run[: last + 1]
+
+
+def choose_capacity(tokens: int, max_tokens: int) -> int:
+    """Return the length limit that makes all chunks of a section about equally long."""
+    if tokens <= max_tokens:
+        return max_tokens
+    chunks = -(-tokens // max_tokens)
+    return min(int(tokens / chunks * LENGTH_SLACK) + JOINT_TOKENS, max_tokens)
 
 
 def _cut_block(waiting: PendingBlock, cutter: TextCutter, capacity: int) -> Iterator[tuple[str, int]]:
