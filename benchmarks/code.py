@@ -77,7 +77,8 @@ def main() -> None:
     folders = dict(pair.split("=", 1) for pair in given.folder)
     if not given.no_python:
         folders.setdefault("python", sysconfig.get_paths()["purelib"])
-    sets = {name: read_files(Path(path), name, given.questions) for name, path in folders.items()}
+    found = {name: read_files(Path(path), name, given.questions) for name, path in folders.items()}
+    sets = {name: files for name, files in found.items() if any(file.questions for file in files)}
     ranks: dict[tuple[str, str, str], list[int]] = {}
     chunks: dict[tuple[str, str], int] = {}
     for how, program in PROGRAMS.items():
@@ -90,7 +91,7 @@ def main() -> None:
                 ranks[language, "sentence", how] = [find_rank(server, one, one.text) for one in asked]
                 ranks[language, "name", how] = [find_rank(server, one, one.name) for one in named]
                 collection = server.http.get(f"/api/v1/collections/{collection_of(language)}").json()
-                chunks[language, how] = collection["chunk_count"]
+                chunks[language, how] = collection.get("chunk_count", 0)
     for kind in ("sentence", "name"):
         print_ranks(kind, list(sets), ranks, chunks)
 
