@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,15 @@ def test_a_long_file_is_read_in_pages_with_lines(tmp_path: Path, monkeypatch: py
     assert_lines_are_right(chunks[:-12], text)
     last = chunks[-1].lines
     assert last is not None and last[1] == text.count("\n")
+
+
+def test_code_in_an_archive_has_no_lines_of_its_own(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr("a.py", make_module(2, 3))
+        archive.writestr("b.py", make_module(3, 3))
+    chunks = split_file(tmp_path, "tea.zip", (tmp_path / "packed.zip").read_bytes())
+    assert [chunk.section for chunk in chunks] == [("a.py",), ("b.py",)]
+    assert all(chunk.lines is None and "def brew_1(value):" in chunk.text for chunk in chunks)
 
 
 def test_a_very_large_file_is_read_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
