@@ -59,7 +59,7 @@ BOXES = {
     "__main__": Box(0, 330, 290, "the command knowledge", "surface"),
     "testing": Box(0, 640, 300, "an engine with a small model, for tests"),
     "surfaces": Box(1, 20, 600, "everything that users and agents reach", "surface"),
-    "toolsets": Box(2, 20, 440, "the five contracts: tools, answers, errors", "surface"),
+    "toolsets": Box(2, 20, 440, "the six contracts: tools, answers, errors", "surface"),
     "app": Box(2, 480, 460, "turns settings into objects"),
     "engine": Box(3, 20, 920, "the verbs: add, search, jobs, crawls, accounts", "engine"),
     "wire": Box(4, 20, 172, "JSON of /api/v1"),

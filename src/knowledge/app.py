@@ -50,6 +50,8 @@ def build_options(settings: Settings) -> EngineOptions:
         registration=settings.registration,
         login_key_days=settings.login_key_days,
         page_cache_bytes=settings.page_cache_mb << 20,
+        query_log=settings.query_log,
+        query_log_days=settings.query_log_days,
         quota=Quota(settings.account_max_documents, settings.account_max_mb << 20),
     )
 

@@ -75,6 +75,11 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on; 127.0.0.1 accepts only local connections.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    public_url: str = Field(
+        "",
+        pattern=r"^(https?://[^\s?#]+)?$",
+        description="The address under which clients reach this server, such as https://kb.example.org",
+    )
     page: bool = Field(True, description="Whether to serve the web page: on or off.")
     toolsets: str = Field("", description="Comma-separated toolsets to serve over MCP; empty serves all.")
 
@@ -262,6 +267,13 @@ class Settings(BaseSettings):
     )
     page_cache_mb: int = Field(
         200, ge=0, description="Maximum size of the drawn pages that are kept in the data folder, in MB; 0 keeps none."
+    )
+    query_log: bool = Field(
+        False,
+        description="Whether to log the questions of each caller, which they see on the page Insight: on or off.",
+    )
+    query_log_days: int = Field(
+        30, ge=1, le=3650, description="Days after which a question that is not asked again is deleted from the log."
     )
     workers: int = Field(0, ge=0, description="Number of jobs that run in parallel; 0 is one per processor core.")
     parse_seconds: float = Field(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from knowledge.config import Settings
 from knowledge.engine.evaluate import overlaps
 from knowledge.engine.local import LocalEngine
+from knowledge.model import Query
 from knowledge.surfaces.cli import errors as cli_errors
 from tests.support.command_line import Shell, serve_engine
 
@@ -53,6 +55,19 @@ def test_a_question_is_measured_by_the_rank_of_its_document(shell: Shell, tmp_pa
     assert found["ndcg"] == pytest.approx((right["ndcg"] + wrong["ndcg"]) / 2)
     assert found["last"] is None
     assert found["missing_documents"] == []
+
+
+def test_passages_that_were_marked_as_right_are_the_questions(shell: Shell, local: LocalEngine, tmp_path: Path) -> None:
+    answer = asyncio.run(local.search(Query(text="when is the kettle descaled")))
+    right = next(hit for hit in answer.hits if hit.document.title == "Kettle")
+    wrong = next(hit for hit in answer.hits if hit.document.title != "Kettle")
+    assert shell.run("eval", "--feedback").exit_code != 0
+    asyncio.run(local.insight.rate("when is the kettle descaled", right.chunk.uid, True))
+    asyncio.run(local.insight.rate("when is the kettle descaled", wrong.chunk.uid, False))
+    found = shell.run_json("eval", "--feedback")
+    (result,) = found["results"]
+    assert (result["question"], result["rank"]) == ("when is the kettle descaled", 1)
+    assert shell.run("eval").exit_code == shell.run("eval", "--feedback", tmp_path / "x.jsonl").exit_code == 2
 
 
 def test_the_table_has_the_rank_and_the_first_hit(shell: Shell, tmp_path: Path) -> None:

@@ -34,8 +34,10 @@ from knowledge.model import (
     JobStatus,
     NewCollection,
     NewFile,
+    Query,
     now,
 )
+from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusalReason
 from knowledge.model.events import ChangeKind, CollectionChange, DocumentChange, Event, EventKind, Hello
 from knowledge.model.jobs import JobPhase
 from knowledge.store import schema
@@ -438,3 +440,36 @@ async def test_a_document_is_read_again_once_although_two_servers_are_asked(open
         assert places.note is None and all(place.boxes for place in places.places)
         assert (await act(engine).reread()).queued == 0
     assert (await act(first).jobs(JobFilter(kind=JobKind.REREAD))).total == 1
+
+
+# -- agents and insight -------------------------------------------------------------------------
+
+
+async def test_an_agent_and_a_refusal_on_one_server_are_told_and_listed_on_the_other(open_member: OpenMember) -> None:
+    first, second = await open_two(open_member)
+    async with watching(act(second)) as reader:
+        await reader.read()
+        await act(first).agents.record(AgentSighting(client="claude-code", calls=1, last_tool="knowledge-search"))
+        told = await reader.read_kind(EventKind.AGENT)
+        await act(second).agents.record(AgentSighting(client="claude-code", calls=1, last_tool="knowledge-status"))
+        await act(first).agents.record_refusals([NewRefusal(reason=RefusalReason.NO_KEY, path="/mcp")])
+        assert (await reader.read_kind(EventKind.REFUSAL)).data == (await act(second).agents.list_refused(""))[0]
+    (agent,) = await act(first).agents.list_seen()
+    assert [agent] == await act(second).agents.list_seen()
+    assert isinstance(told.data, Agent) and told.data.id == agent.id
+    assert (agent.calls, agent.last_tool) == (2, "knowledge-status")
+
+
+async def test_questions_ratings_and_history_of_two_servers_are_one(open_member: OpenMember) -> None:
+    first, second = await open_two(open_member, query_log=True)
+    await add_note(act(first), "the kettle is descaled with vinegar")
+    for engine in (first, second):
+        hit = (await act(engine).search(Query(text="descale the kettle"))).hits[0]
+        await act(engine).insight.queries()  # writes what this server has collected
+    (asked,) = (await act(first).insight.queries()).queries
+    assert asked.count == 2
+    await act(first).insight.rate("descale the kettle", hit.chunk.uid, True)
+    assert [each.good for each in await act(second).insight.ratings()] == [True]
+    points = await asyncio.gather(act(first).insight.history(), act(second).insight.history())
+    assert points[0][-1].documents == points[1][-1].documents == 1
+    assert (await act(first).insight.history())[-1].searches == 2

@@ -17,6 +17,7 @@ from knowledge.engine.api import Engine
 from knowledge.surfaces.http.connections import ConnectionLimits
 from knowledge.surfaces.http.server import make_server, open_sockets, wrap_in_guard_and_log
 from knowledge.surfaces.http.toolset_services import ToolsetServices
+from knowledge.surfaces.mcp.call_limits import make_server_links
 from knowledge.surfaces.mcp.routes import make_routes
 from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.surface import McpSurface
@@ -47,6 +48,7 @@ def make_app(
         tools or make_registry(),
         lambda _: engine,
         limits=limits,
+        links=make_server_links(settings),
         toolsets=settings.toolsets,
         services=services.by_type,
     )

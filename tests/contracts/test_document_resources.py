@@ -83,7 +83,7 @@ async def test_the_link_of_a_hit_leads_to_the_passages_around_it(
 
 @ERAS
 @pytest.mark.requirement("answers.documents.read")
-@pytest.mark.parametrize("toolset", ["knowledge", "manager", "rag", "sage", "kb"])
+@pytest.mark.parametrize("toolset", ["knowledge", "manager", "rag", "sage", "kb", "connector"])
 async def test_a_document_is_read_in_parts_in_every_view(
     local: LocalEngine, settings: Settings, tmp_path: Path, era: str, toolset: str
 ) -> None:

@@ -128,7 +128,7 @@ async def test_a_read_only_caller_cannot_call_what_it_does_not_see(
 @pytest.mark.requirement("mcp.addresses.second")
 async def test_a_toolset_has_a_second_address(local: LocalEngine, settings: Settings, tmp_path: Path) -> None:
     async with serve_app(make_app(local, settings, tmp_path)) as url, httpx.AsyncClient(base_url=url) as http:
-        for name in ("knowledge", "manager", "rag", "sage", "kb"):
+        for name in ("knowledge", "manager", "rag", "sage", "kb", "connector"):
             wanted = await list_tool_names(http, f"/mcp/{name}")
             assert await list_tool_names(http, f"/{name}/mcp") == await list_tool_names(http, f"/{name}/mcp/") == wanted
         assert await list_tool_names(http, "/knowledge/mcp/readonly") == READ_ONLY

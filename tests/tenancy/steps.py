@@ -59,6 +59,7 @@ class Steps:
             (self.check_counts, 3),
             (self.change_key, 1),
             (self.suggest, 4),
+            (self.read_map, 2),
             (self.watch, 3),
             (self.fail_and_retry, 2),
             (self.read_pages, 4),
@@ -355,6 +356,17 @@ class Steps:
         named = await person.send_rest("GET", f"/suggest?q={collection.name}")
         texts = [each["text"] for each in named.json()["suggestions"]]
         assert (collection.name in texts) is collection.is_readable(person.name), named.text
+
+    async def read_map(self, person: TenantClient) -> None:
+        """Ask for maps, also of one collection: nothing of others is named, and their collections do not exist."""
+        readable = {each.secret for each in self.model.list_readable(person.name)}
+        answer = await person.send_rest("GET", "/map")
+        assert answer.status_code == 200 and find_secrets(answer.text) <= readable, answer.text
+        collection = self.model.choose_collection(self.rng)
+        if collection is not None:
+            found = await person.send_rest("GET", f"/map?collection={collection.id}")
+            assert found.status_code == (200 if collection.is_readable(person.name) else 404), found.text
+            assert find_secrets(found.text) <= readable
 
     async def watch(self, person: TenantClient) -> None:
         """Read what has happened from the beginning: all that a person may read now, and nothing else that exists."""

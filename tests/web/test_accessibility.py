@@ -34,7 +34,10 @@ VIEWS = {
     "/add?what=site": "input[type=url]",
     "/activity": ".row",
     "/activity?show=failed": ".none",
+    "/agents": ".toolset",
+    "/insight": ".plots",
     "/settings": "select",
+    "/map": ".mapping h1",
     "/login": "form.login",
 }
 

@@ -6,9 +6,10 @@ one Caller, so no verb takes an owner.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Protocol
+from uuid import UUID
 
 from knowledge.model import (
     Account,
@@ -43,8 +44,11 @@ from knowledge.model import (
     RetryResult,
     SearchAnswer,
 )
+from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusedAttempt
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.events import Event
+from knowledge.model.insight import HistoryPoint, QueryCounts, QueryLog, RatedPassage
+from knowledge.model.maps import MAX_MAP_POINTS, PassageMap
 from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
 from knowledge.model.sessions import ActiveSession, BrowserSession, IssuedSession
 from knowledge.model.suggestions import Suggestion
@@ -209,6 +213,59 @@ class PagesApi(Protocol):
         """Return the headings of a document of any format."""
 
 
+class AgentsApi(Protocol):
+    """Agents that use MCP: which ones have connected, and which attempts were refused."""
+
+    async def list_seen(self) -> list[Agent]:
+        """Return the caller's agents of the last seven days, the last seen first."""
+
+    async def list_refused(self, address: str) -> list[RefusedAttempt]:
+        """Return the last refused attempts; an account sees those from its own address, without their names."""
+
+    async def record(self, seen: AgentSighting) -> None:
+        """Count the calls of an agent of the caller; for the surface that serves MCP."""
+
+    async def record_refusals(self, refused: Sequence[NewRefusal]) -> None:
+        """Store refused attempts; for the operator alone."""
+
+
+class InsightApi(Protocol):
+    """What the caller asked, which passages were right, and how much happened."""
+
+    async def queries(
+        self, since: datetime | None = None, unanswered: bool = False, page: int = 1, per_page: int = 50
+    ) -> QueryLog:
+        """Return the caller's questions, the last asked first; only logged with KNOWLEDGE_QUERY_LOG."""
+
+    async def forget_queries(self) -> int:
+        """Delete the caller's log of questions and return how many there were."""
+
+    async def rate(self, query: str, chunk: UUID, good: bool | None) -> None:
+        """Mark a passage as a right or wrong answer to a question; None withdraws the mark."""
+
+    async def ratings(self) -> list[RatedPassage]:
+        """Return the passages that the caller has marked, newest first, as far as they still exist."""
+
+    async def history(self, hours: int = 24) -> list[HistoryPoint]:
+        """Return documents, unfinished jobs and searches of the caller over the last hours, oldest first."""
+
+    # -- administration: for the local owner and admins -----------------------------------------
+
+    async def count_queries(self) -> QueryCounts:
+        """Count the questions of all accounts, without their texts."""
+
+    async def server_history(self, hours: int = 24) -> list[HistoryPoint]:
+        """Return documents, unfinished jobs and searches of all accounts together."""
+
+
+class MapsApi(Protocol):
+    async def read(self, collection: CollectionRef | None = None, limit: int = MAX_MAP_POINTS) -> PassageMap:
+        """Return the map of all passages that the caller may read, or of one collection.
+
+        It is made in the background when it is first asked for, and again when more than 5 % has changed.
+        """
+
+
 class Engine(Protocol):
     @property
     def accounts(self) -> AccountsApi: ...
@@ -224,6 +281,15 @@ class Engine(Protocol):
 
     @property
     def pages(self) -> PagesApi: ...
+
+    @property
+    def agents(self) -> AgentsApi: ...
+
+    @property
+    def insight(self) -> InsightApi: ...
+
+    @property
+    def maps(self) -> MapsApi: ...
 
     def as_caller(self, caller: Caller) -> Engine:
         """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from knowledge import failpoints
 from knowledge.engine import verify
-from knowledge.engine.runtime import BACKUP_COPY_PREFIX
+from knowledge.engine.runtime import BACKUP_COPY_PREFIX, Runtime
 from knowledge.errors import Damaged, NotNow, StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.model import Json, now
@@ -31,6 +31,18 @@ DATABASE_MEMBER, FILES_FOLDER, MANIFEST_MEMBER = "knowledge.db", "files", "manif
 PRODUCT = "knowledge-server backup"
 TAR_BLOCK_BYTES = tarfile.BLOCKSIZE
 OLDER_BACKUP_HINT = "The backup itself is damaged: restore an older one."
+
+
+def open_archive(parts: Runtime) -> BackupArchive:
+    """Return a backup of an engine's data, which stops when the engine closes."""
+    return BackupArchive(
+        parts.options.data,
+        parts.database,
+        parts.files,
+        parts.documents,
+        parts.jobs,
+        stop=lambda: parts.threads.closing,
+    )
 
 
 class BackupArchive:

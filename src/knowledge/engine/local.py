@@ -12,17 +12,14 @@ from typing import cast
 from knowledge.embed.embedder import Embedder
 from knowledge.engine import verify
 from knowledge.engine.api import Engine
-from knowledge.engine.backup import BackupArchive
+from knowledge.engine.backup import open_archive
 from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
 from knowledge.engine.events.watch import open_watch
 from knowledge.engine.ingest import accept
 from knowledge.engine.ingest.reread import REREAD_TYPES
-from knowledge.engine.local_accounts import LocalAccounts
-from knowledge.engine.local_corpora import LocalCorpora
-from knowledge.engine.local_mcp_sessions import LocalMcpSessions
-from knowledge.engine.local_sessions import LocalSessions
-from knowledge.engine.pages.local_pages import LocalPages
+from knowledge.engine.insight.recorder import FinishedSearch
+from knowledge.engine.local_groups import LocalGroups
 from knowledge.engine.pages.service import missing_original_error
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
 from knowledge.engine.proxy import CallerProxy
@@ -87,7 +84,7 @@ NO_COLLECTION = 0
 INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomplete; search again in a minute."
 
 
-class LocalEngine:
+class LocalEngine(LocalGroups):
     """The engine restricted to one scope; `with_scope` returns it for another scope."""
 
     def __init__(
@@ -118,40 +115,6 @@ class LocalEngine:
             return LocalEngine(parts, scope, for_operator=operator, caller=current)
         return self.with_scope(scope, for_operator=operator)
 
-    @property
-    def accounts(self) -> LocalAccounts:
-        parts = self._parts
-        return LocalAccounts(
-            parts.threads,
-            parts.accounts,
-            parts.passwords,
-            owner=self._scope.owner,
-            for_operator=self._for_operator,
-            registration=parts.options.registration,
-            login_key_days=parts.options.login_key_days,
-            remove_account=self._remove_account,
-        )
-
-    @property
-    def corpora(self) -> LocalCorpora:
-        return LocalCorpora(
-            self._parts.threads, self._parts.corpora, self._scope, self.remove_collection, self._parts.broadcaster
-        )
-
-    @property
-    def mcp_sessions(self) -> LocalMcpSessions:
-        return LocalMcpSessions(self._parts.threads, self._parts.mcp_sessions)
-
-    @property
-    def sessions(self) -> LocalSessions:
-        parts = self._parts
-        return LocalSessions(parts.threads, parts.accounts, parts.passwords, owner=self._scope.owner)
-
-    @property
-    def pages(self) -> LocalPages:
-        parts = self._parts
-        return LocalPages(parts.threads, parts.pages, parts.documents, parts.chunks, self._scope)
-
     def start(self) -> None:
         self._parts.start()
 
@@ -170,6 +133,15 @@ class LocalEngine:
         return await self._parts.threads.run_search(lambda: self._search(query), typing=query.typing)
 
     def _search(self, query: Query) -> SearchAnswer:
+        began = time.perf_counter()
+        answer = self._search_again_if_damaged(query)
+        best = max((hit.score for hit in answer.hits), default=None)
+        took_ms = 1000 * (time.perf_counter() - began)
+        self._parts.recorder.finished.put(FinishedSearch(self._scope.owner, query, best, took_ms))
+        return answer
+
+    def _search_again_if_damaged(self, query: Query) -> SearchAnswer:
+        """Search, and once more in another index if this one turns out to be damaged."""
         index, embedder = self._find_index()
         if embedder is None and not query.fallback:
             self._parts.models.serving.raise_if_service_failed()
@@ -487,13 +459,6 @@ class LocalEngine:
             parts.workers.wake_all()
         return RereadStatus(queued, parts.rereads.count_waiting())
 
-    def _open_backup(self) -> BackupArchive:
-        parts = self._parts
-        return BackupArchive(
-            parts.options.data, parts.database, parts.files, parts.documents, parts.jobs, stop=lambda: self.is_closed
-        )
-
     async def backup(self) -> Original:
-        archive = await self._run_in_thread(self._open_backup)
-
+        archive = await self._run_in_thread(lambda: open_archive(self._parts))
         return Original(archive.filename, archive.size, archive.stream(self._run_in_thread))

@@ -13,7 +13,7 @@ EVERYBODY = frozenset({
     "search", "suggest", "add", "update_note",
     "job", "jobs", "wait", "cancel", "retry", "retry_all", "watch", "crawl_pages", "crawl", "crawl_report", "crawls",
     "document", "documents", "chunks", "original", "edit", "remove", "clear",
-    "pages.sizes", "pages.image", "pages.thumbnail", "pages.words", "pages.places", "pages.outline",
+    "pages.sizes", "pages.image", "pages.thumbnail", "pages.words", "pages.places", "pages.outline", "maps.read",
     "collections", "collection", "create_collection", "edit_collection", "remove_collection", "status", "check_ready",
     "accounts.is_registration_open", "accounts.register", "accounts.login", "accounts.find_by_key", "accounts.me",
     "accounts.list_keys", "accounts.create_key", "accounts.revoke_key", "accounts.change_password",
@@ -21,18 +21,21 @@ EVERYBODY = frozenset({
     "corpora.list_page", "corpora.get", "corpora.create", "corpora.edit", "corpora.remove",
     "corpora.list_grants", "corpora.grant", "corpora.revoke_grant",
     "sessions.list_own", "sessions.revoke", "sessions.revoke_all",
+    "agents.list_seen", "agents.list_refused", "agents.record",
+    "insight.queries", "insight.forget_queries", "insight.rate", "insight.ratings", "insight.history",
 })  # fmt: skip
 """For all callers, restricted to the caller's scope."""
 ADMINS = frozenset({
     "verify", "reindex", "reread", "accounts.list_all", "accounts.add", "accounts.disable", "accounts.remove",
     "corpora.list_pending", "corpora.approve", "corpora.revoke_approval",
     "sessions.list_of", "sessions.revoke_of", "sessions.revoke_all_of",
+    "insight.count_queries", "insight.server_history",
 })  # fmt: skip
 """For the operator and for accounts in ADMIN_USERS."""
 # Not for admins: these verbs give access to the documents of other accounts, or are internal to the surfaces.
 OPERATOR = frozenset({
     "backup", "accounts.issue_key", REINDEX_WITH_MODEL,
-    "mcp_sessions.issue", "mcp_sessions.find_version", "mcp_sessions.end",
+    "agents.record_refusals", "mcp_sessions.issue", "mcp_sessions.find_version", "mcp_sessions.end",
     "sessions.open_by_password", "sessions.open_by_key", "sessions.open_for_operator", "sessions.find", "sessions.end",
 })  # fmt: skip
 

@@ -7,7 +7,17 @@ from collections.abc import Awaitable, Callable
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar, cast
 
-from knowledge.engine.api import AccountsApi, CorporaApi, Engine, McpSessionsApi, PagesApi, SessionsApi
+from knowledge.engine.api import (
+    AccountsApi,
+    AgentsApi,
+    CorporaApi,
+    Engine,
+    InsightApi,
+    MapsApi,
+    McpSessionsApi,
+    PagesApi,
+    SessionsApi,
+)
 from knowledge.model import Caller
 
 T = TypeVar("T")
@@ -18,6 +28,9 @@ SUB_PROTOCOLS: dict[str, type] = {
     "mcp_sessions": McpSessionsApi,
     "sessions": SessionsApi,
     "pages": PagesApi,
+    "agents": AgentsApi,
+    "insight": InsightApi,
+    "maps": MapsApi,
 }
 
 

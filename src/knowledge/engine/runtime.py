@@ -24,9 +24,11 @@ from knowledge.engine.indexing.follower import IndexFollower, OpenIndex
 from knowledge.engine.indexing.models import EmbeddingModels, OpenModel
 from knowledge.engine.ingest.accept import Acceptor
 from knowledge.engine.ingest.pipeline import IngestPipeline
+from knowledge.engine.insight.local_insight import open_insight
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.jobs.workers import WorkerPool
+from knowledge.engine.maps.service import MapService
 from knowledge.engine.pages.service import PageService
 from knowledge.engine.passwords import PasswordService
 from knowledge.engine.removal import Removal
@@ -59,6 +61,7 @@ from knowledge.store.jobs.claim_queues import LEASE_SECONDS
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.job_leases import JobLeases
 from knowledge.store.jobs.jobs import JobStore
+from knowledge.store.maps.passage_maps import MapStore
 from knowledge.store.mcp_sessions import McpSessionStore
 from knowledge.store.models import ModelStore
 from knowledge.store.pages.cache import PageCache
@@ -112,6 +115,8 @@ class EngineOptions:
     login_key_days: int = 90
     quota: Quota = field(default_factory=Quota)
     page_cache_bytes: int = 200 << 20
+    query_log: bool = False
+    query_log_days: int = 30
 
 
 class Runtime:
@@ -197,7 +202,9 @@ class Runtime:
     def _open_workers(self) -> None:
         options, queue = self.options, DocumentQueue(self.database)
         self.progress = ProgressTracker(options.lease_seconds if self.is_shared else math.inf)
-        self.broadcaster = EventBroadcaster(self.events, self.jobs, self.progress, self._find_indexed)
+        self.insight = open_insight(self.database, options.query_log, options.query_log_days, self._tell_agents)
+        self.recorder, agents = self.insight.recorder, self.insight.agents
+        self.broadcaster = EventBroadcaster(self.events, self.jobs, self.progress, agents, self._find_indexed)
         self.jobs.find_progress = self.progress.get_reached
         self.progress.on_change = lambda job_id: self.broadcaster.notify(Signal.JOB, job_id)
         self.backpressure = Backpressure()
@@ -237,6 +244,10 @@ class Runtime:
         self.crawler = CrawlService(self.jobs, self._open_crawler)
         self.member = self._open_member() if self.is_shared else None
 
+    def _tell_agents(self) -> None:
+        self.broadcaster.notify(Signal.AGENTS)
+        self.signals.send(SignalKind.AGENTS)
+
     def _open_member(self) -> ClusterMember:
         parts = MemberParts(
             database=self.database,
@@ -251,6 +262,7 @@ class Runtime:
             finish_indexed=self._finish_jobs_of_all,
             follow_models=self.backfill.follow,
             tell_events=partial(self.broadcaster.notify, Signal.CHANGES),
+            tell_agents=partial(self.broadcaster.notify, Signal.AGENTS),
             sweep_pages=self._sweep_drawn_pages,
         )
         self.indexer.on_own_change = partial(self.signals.send, SignalKind.CHANGES)
@@ -262,6 +274,12 @@ class Runtime:
         self.threads = EngineThreads()
         self.accounts = AccountService(self.database, self.scopes, self.options.admins)
         self.passwords = PasswordService()
+        self.maps = MapService(
+            MapStore(self.database),
+            self.stored_models.get_active,
+            self._find_languages,
+            self.leases if self.is_shared else None,
+        )
         self.status = StatusReader(
             self.options.data,
             self.database,
@@ -313,12 +331,14 @@ class Runtime:
         self._sweeper.start()
         self._trimmer.start()
         self.broadcaster.start()
+        self.recorder.start()
         self.models.start()  # last, because search by words does not need them
 
     def close(self) -> None:
         self._closing.set()
         self.broadcaster.close()
         self._trimmer.close()
+        self.recorder.close()
         self.crawler.close()
         self.workers.close()
         with suppress(KnowledgeError):
@@ -329,6 +349,7 @@ class Runtime:
         self._close_index()
         self.models.close()
         self.pages.close()
+        self.maps.close()
         self.parsers.close()
         self.passwords.close()
         self.database.close()
@@ -369,8 +390,14 @@ class Runtime:
         self.jobs.forget_originals(make_timestamp() - FAILED_ORIGINAL_KEEP_MICROSECONDS)
         self.files.sweep_unreferenced(self.documents.is_file_referenced, older_than)
         self.events.trim()
+        self.insight.sweep()
         erasure.sweep_traces(self.database)
         self.database.sweep_copies()
+
+    def _find_languages(self) -> frozenset[str] | None:
+        """Return the languages that the serving model reads, None if it reads all or is not loaded."""
+        embedder = self.models.find_embedder(self.stored_models.get_active())
+        return None if embedder is None else embedder.languages
 
     def _wake_for_new_job(self) -> None:
         self.workers.wake()

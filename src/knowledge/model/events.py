@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TypeAlias
 from uuid import UUID
 
+from knowledge.model.agents import Agent, RefusedAttempt
 from knowledge.model.jobs import Job, JobStatus
 
 
@@ -17,6 +18,10 @@ class EventKind(StrEnum):
     CRAWL = "crawl"
     DOCUMENT = "document"
     COLLECTION = "collection"
+    AGENT = "agent"
+    """An agent has connected or called a tool."""
+    REFUSAL = "refusal"
+    """An attempt to use MCP was refused; for the operator alone."""
     RESET = "reset"
     """Changes were missed that cannot be sent again: read everything anew."""
     HEARTBEAT = "heartbeat"
@@ -65,7 +70,7 @@ class CollectionChange:
     change: ChangeKind
 
 
-EventData: TypeAlias = Hello | Job | CrawlProgress | DocumentChange | CollectionChange | None
+EventData: TypeAlias = Hello | Job | CrawlProgress | DocumentChange | CollectionChange | Agent | RefusedAttempt | None
 
 
 @dataclass(frozen=True, slots=True)

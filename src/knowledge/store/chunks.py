@@ -293,8 +293,10 @@ class ChunkStore:
             ]
             if rows:
                 connection.execute(upsert(schema.vectors, connection.dialect.name), rows)
-            changes.record_changes(connection, changed, vectors_only=True)
+            count_vectors(connection, model_id, documents)
+            changes.record_changes(connection, documents, vectors_only=True)
 
+        documents = sorted(changed)
         self._database.write(work)
 
     def count_by_document(self) -> dict[int, int]:
@@ -306,6 +308,18 @@ class ChunkStore:
         )
         with self._database.read() as connection:
             return {row.id: row.chunks for row in connection.execute(counted)}
+
+
+def count_vectors(connection: Connection, model_id: int, document_ids: Sequence[int]) -> None:
+    """Store in documents how many of their chunks have a vector of the active model."""
+    counted = (
+        select(func.count())
+        .select_from(schema.chunks.join(schema.vectors, V.chunk_id == H.id))
+        .where(H.content_id == D.content_id, V.model_id == model_id)
+        .scalar_subquery()
+    )
+    for document_id in document_ids:
+        connection.execute(update(schema.documents).where(D.id == document_id).values(vector_count=counted))
 
 
 def begin_content(connection: Connection, job_id: int) -> int:

@@ -155,6 +155,7 @@ def require_writable(connection: Connection, ref: CollectionRef, scope: Scope) -
 def delete_collection(connection: Connection, identity: int) -> None:
     """Delete an empty collection with its curation and grants."""
     record_change(connection, ChangeKind.REMOVED, identity)
+    connection.execute(delete(schema.maps).where(schema.maps.c.collection_id == identity))
     connection.execute(delete(schema.curations).where(U.collection_id == identity))
     connection.execute(delete(schema.grants).where(schema.grants.c.collection_id == identity))
     connection.execute(delete(schema.collections).where(C.id == identity))

@@ -13,13 +13,14 @@ from knowledge import failpoints
 from knowledge.errors import StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.store import schema
+from knowledge.store.insight import tables as insight_tables
 from knowledge.store.postgres import locks
 
 log = logging.getLogger(__name__)
 
 B = schema.schema_compatibility.c
 
-SCHEMA_VERSION = "0017"
+SCHEMA_VERSION = "0021"
 """Newest migration; a test compares it with the files in `migrations/versions`."""
 COMPATIBLE_FROM = "0013"
 """Oldest schema version of a program that can work with this schema, while servers are upgraded one by one.
@@ -96,7 +97,7 @@ def read_schema_version(connection: Connection) -> str | None:
 
 def _create_schema(connection: Connection) -> None:
     """Create all tables of a new database without importing Alembic."""
-    schema.metadata.create_all(connection)
+    insight_tables.agents.metadata.create_all(connection)  # all tables have the same metadata
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": SCHEMA_VERSION})
     _write_compatible_from(connection)

@@ -294,6 +294,20 @@ page_words = Table(
 )
 """Packed words with boxes of pages that OCR has read (`extract/pages/packed_words.py`)."""
 
+maps = Table(
+    "maps",
+    metadata,
+    Column("owner_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("collection_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("model_id", Integer, nullable=False),
+    Column("newest_content", BigInteger, nullable=False),
+    Column("passages", BigInteger, nullable=False),
+    Column("made_at", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+"""Maps of what an account may read, or of one collection of it (0 is all). `newest_content` and `passages` say what the
+map was made from; `data` has ids and places, and no words (`store/maps/passage_maps.py`)."""
+
 changes = Table(
     "changes",
     metadata,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 def make_registry() -> Registry:
     # Imported on demand: importing one toolset, such as sage, must not import the others.
     from knowledge.toolsets.base import Registry
+    from knowledge.toolsets.connector.tools import tools as connector
     from knowledge.toolsets.document_resources import DocumentResources
     from knowledge.toolsets.kb.tools import tools as kb
     from knowledge.toolsets.knowledge import tools as knowledge_tools
@@ -18,4 +19,4 @@ def make_registry() -> Registry:
     from knowledge.toolsets.rag.tools import tools as rag
     from knowledge.toolsets.sage.tools import tools as sage
 
-    return Registry([knowledge_tools.tools, manager, rag, sage, kb], DocumentResources())
+    return Registry([knowledge_tools.tools, manager, rag, sage, kb, connector], DocumentResources())

@@ -17,6 +17,7 @@ from knowledge.model import Caller, Json, JsonValue, ReportProgress
 from knowledge.toolsets.answer_budget import prepare_answer
 from knowledge.toolsets.arguments import Arguments, make_arguments_model, make_schema, parse_arguments
 from knowledge.toolsets.file_access import AllowedFolders
+from knowledge.toolsets.values import ServerLinks
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class ToolCall:
     engine: Engine
     caller: Caller = field(default_factory=Caller)
     limits: CallLimits = field(default_factory=CallLimits)
+    links: ServerLinks = field(default_factory=ServerLinks)
     report: ReportProgress = ignore_progress
     follow: Callable[[UUID], None] = ignore_job
     """Sends the progress of a job after this call is answered, if the connection stays open."""
@@ -229,6 +231,8 @@ class Toolset:
     change_instructions: str = ""
     """The part of it about tools that change data; left out of read-only views."""
     flat: bool = False
+    standalone: bool = False
+    """Whether only its own address shows it: its tool names are too general to stand beside those of others."""
     resources: ResourceProvider | None = None
     cancel: Callable[[ToolCall, str], Awaitable[ToolResult]] | None = None
     """Handler of `tools/cancel`."""
@@ -301,6 +305,10 @@ class Registry:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.toolsets)
+
+    @property
+    def standalone_names(self) -> tuple[str, ...]:
+        return tuple(name for name, toolset in self.toolsets.items() if toolset.standalone)
 
     def select_toolsets(self, view: ToolsetView) -> Iterator[Toolset]:
         """Return the toolsets of a view in registration order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -47,3 +48,19 @@ def link_hit(hit: Hit) -> str:
     first, last = hit.indexes
     start = max(first - CHUNKS_BEFORE_HIT, 0)
     return make_link(hit.document.uid, start, max(last - start + 1 + CHUNKS_BEFORE_HIT, MIN_LINKED_CHUNKS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLinks:
+    """Makes web addresses of passages on this server; without a web address, URIs of MCP resources."""
+
+    base_url: str = ""
+    """Scheme, host and path under which the client reaches the server; empty over stdio."""
+    has_page: bool = True
+
+    def link_passage(self, document: UUID, chunk: int) -> str:
+        """Return the address that opens a document at a chunk, or its REST address if the page is off."""
+        if not self.base_url:
+            return make_link(document, chunk, MIN_LINKED_CHUNKS)
+        base = self.base_url.rstrip("/")
+        return f"{base}/d/{document}?at={chunk}" if self.has_page else f"{base}/api/v1/documents/{document}"

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 
 from knowledge.model import Job
+from knowledge.model.agents import Agent, RefusedAttempt
 from knowledge.model.events import CollectionChange, CrawlProgress, DocumentChange, Event, EventData, EventKind, Hello
 from knowledge.wire.adapters import dump, load_json
 
@@ -16,6 +17,8 @@ SHAPES: dict[EventKind, type[EventData]] = {
     EventKind.CRAWL: CrawlProgress,
     EventKind.DOCUMENT: DocumentChange,
     EventKind.COLLECTION: CollectionChange,
+    EventKind.AGENT: Agent,
+    EventKind.REFUSAL: RefusedAttempt,
 }
 
 

@@ -94,6 +94,8 @@ class MemberParts:
     """Loads, builds or activates the model that was chosen on any server."""
     tell_events: Callable[[], None]
     """Reads the events that any server has recorded."""
+    tell_agents: Callable[[], None]
+    """Reads the agents that another server has seen."""
     sweep_pages: Callable[[], None]
     """Deletes the drawn pages of documents that were removed on another server."""
 
@@ -168,6 +170,8 @@ class ClusterMember:
                 parts.workers.wake(is_remote=True)
                 if identity:
                     self._tick_now.set()  # a crawl or a quarantined job
+            case SignalKind.AGENTS:
+                parts.tell_agents()
             case SignalKind.JOB:
                 parts.progress.notify_watchers(identity)
             case SignalKind.RETRIED:

@@ -33,6 +33,8 @@ class SignalKind(StrEnum):
     """The server that runs a job is asked to cancel it."""
     CHANGES = "changes"
     """The change log has grown."""
+    AGENTS = "agents"
+    """An agent was seen, or refused."""
     MODEL = "model"
     """Another embedding model was chosen or activated."""
 

@@ -18,8 +18,11 @@ from weakref import WeakSet
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.errors import KnowledgeError
 from knowledge.model import Job
+from knowledge.model.agents import Agent, RefusedAttempt
 from knowledge.store.events import EventLog, StoredEvent
+from knowledge.store.insight.agents import AgentStore
 from knowledge.store.jobs.jobs import JobStore
+from knowledge.store.row_mapping import make_timestamp
 
 log = logging.getLogger(__name__)
 
@@ -28,16 +31,19 @@ MIN_INTERVAL_SECONDS = 0.25
 POLL_SECONDS = 5.0
 """Interval at which the database is read without a notification, because one from another server can be lost."""
 EVENTS_PER_READ, JOBS_PER_READ, POLLED_BACK_JOBS = 500, 500, 100
+AGENTS_PER_READ, AGENTS_BACK_MICROSECONDS = 100, 30_000_000
+"""Agents are read if they were seen in the last 30 seconds, which is more than clocks of servers differ."""
 MAX_TOLD_JOBS = 2000
 MAX_PENDING = 2000
 """Events and jobs that wait for one reader; one that is slower has to read everything anew."""
 
 
 class Signal(StrEnum):
-    """What `notify` says: the row or the progress of a job changed, or documents or collections did."""
+    """What `notify` says: the row or the progress of a job changed, or documents or collections did, or agents."""
 
     JOB = "job"
     CHANGES = "changes"
+    AGENTS = "agents"
 
 
 @dataclass(slots=True)
@@ -46,6 +52,9 @@ class Pending:
 
     events: list[StoredEvent] = field(default_factory=list)
     jobs: dict[int, Job] = field(default_factory=dict)
+    agents: dict[int, tuple[int, Agent]] = field(default_factory=dict)
+    """Agents by id, each with its owner."""
+    refusals: dict[int, RefusedAttempt] = field(default_factory=dict)
     position: int = 0
     """Number of the last event that was passed on, visible or not."""
     overflowed: bool = False
@@ -61,6 +70,13 @@ class Subscription:
         self._loop, self._arrived = asyncio.get_running_loop(), asyncio.Event()
         self._lock, self._pending = threading.Lock(), Pending()
 
+    def offer_agents(self, agents: Sequence[tuple[int, Agent]], refusals: Sequence[RefusedAttempt]) -> None:
+        """Offer agents and refusals, of which there are never many."""
+        with self._lock:
+            self._pending.agents |= {agent.id: (owner, agent) for owner, agent in agents}
+            self._pending.refusals |= {refused.id: refused for refused in refusals}
+        self._wake()
+
     def offer(self, events: Sequence[StoredEvent], jobs: Sequence[Job], *, closed: bool = False) -> None:
         with self._lock:
             pending = self._pending
@@ -71,6 +87,9 @@ class Subscription:
                 pending.jobs |= {job.id: job for job in jobs}
             if len(pending.events) + len(pending.jobs) > MAX_PENDING:
                 self._pending = Pending(position=pending.position, overflowed=True, closed=pending.closed)
+        self._wake()
+
+    def _wake(self) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._arrived.set)
 
@@ -88,19 +107,26 @@ class Subscription:
 
 class EventBroadcaster:
     def __init__(
-        self, log_of_events: EventLog, jobs: JobStore, progress: ProgressTracker, find_indexed: Callable[[], int | None]
+        self,
+        log_of_events: EventLog,
+        jobs: JobStore,
+        progress: ProgressTracker,
+        agents: AgentStore,
+        find_indexed: Callable[[], int | None],
     ) -> None:
         """`find_indexed` returns the last change that searches find here; None if events do not wait for the index."""
-        self.log, self.jobs, self.progress = log_of_events, jobs, progress
+        self.log, self.jobs, self.progress, self.agents = log_of_events, jobs, progress, agents
         self._find_indexed = find_indexed
         self._changed = threading.Condition()
         self._changed_jobs: set[int] = set()
-        self._is_changed = self._must_poll = self._closing = False
+        self._is_changed = self._must_poll = self._must_read_agents = self._closing = False
         self._subscriptions: WeakSet[Subscription] = WeakSet()  # a watch that was never begun is not closed either
         self._position = self._newest_job = self._first_job = 0
         self._polled_at = 0.0
         self._told: dict[int, Job] = {}
         """The states of jobs that were passed on last, the latest at the end."""
+        self._told_agents: dict[int, Agent] = {}
+        self._told_refusals: dict[int, RefusedAttempt] = {}
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
     def start(self) -> None:
@@ -124,6 +150,7 @@ class EventBroadcaster:
             if signal is Signal.JOB and identity:
                 self._changed_jobs.add(identity)
             self._must_poll |= signal is Signal.JOB and not identity
+            self._must_read_agents |= signal is Signal.AGENTS
             self._is_changed = True
             self._changed.notify_all()
 
@@ -134,6 +161,7 @@ class EventBroadcaster:
             if not self._subscriptions:
                 self._position, self._newest_job = self._find_position(), self.jobs.newest_id()
                 self._first_job, self._told, self._polled_at = self._newest_job, {}, time.monotonic()
+                self._read_agents()  # what was before is not told
             subscription.position = self._position
             if after is not None and self._position < after <= newest:
                 subscription.position = after
@@ -160,9 +188,12 @@ class EventBroadcaster:
                 poll = self._must_poll or time.monotonic() >= self._polled_at + POLL_SECONDS
                 if poll:
                     self._polled_at = time.monotonic()
-                self._is_changed = self._must_poll = False
+                read_agents = poll or self._must_read_agents
+                self._is_changed = self._must_poll = self._must_read_agents = False
             try:
                 self._pass_on(changed_jobs, poll=poll)
+                if read_agents:
+                    self._pass_on_agents()
             except KnowledgeError:
                 log.exception("reading events failed")
             with self._changed:
@@ -178,6 +209,23 @@ class EventBroadcaster:
             subscriptions = [*self._subscriptions]
         for subscription in subscriptions if events or jobs else ():
             subscription.offer(events, jobs)
+
+    def _pass_on_agents(self) -> None:
+        agents, refusals = self._read_agents()
+        with self._changed:
+            subscriptions = [*self._subscriptions]
+        for subscription in subscriptions if agents or refusals else ():
+            subscription.offer_agents(agents, refusals)
+
+    def _read_agents(self) -> tuple[list[tuple[int, Agent]], list[RefusedAttempt]]:
+        """Return the agents and refused attempts of the last seconds that differ from what was passed on."""
+        since = make_timestamp() - AGENTS_BACK_MICROSECONDS
+        seen, refused = self.agents.list_seen_since(since, AGENTS_PER_READ), self.agents.list_refused_since(since)
+        new = [(owner, agent) for owner, agent in seen if self._told_agents.get(agent.id) != agent]
+        newly_refused = [each for each in refused if self._told_refusals.get(each.id) != each]
+        self._told_agents = {agent.id: agent for _, agent in seen}
+        self._told_refusals = {each.id: each for each in refused}
+        return new, newly_refused
 
     def _read_events(self) -> tuple[list[StoredEvent], bool]:
         """Return the next events that searches find already, and whether there are more."""

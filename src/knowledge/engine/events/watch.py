@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 
 from knowledge.engine.events.broadcaster import EventBroadcaster, Pending, Subscription
 from knowledge.engine.threads import EngineThreads
-from knowledge.model import Job, JobKind, Scope
+from knowledge.model import LOCAL_OWNER, Job, JobKind, Scope
 from knowledge.model.events import CrawlProgress, DocumentChange, Event, EventKind, Hello
 from knowledge.store.events import StoredEvent
 
@@ -99,6 +99,12 @@ def list_visible_events(pending: Pending, scope: Scope) -> Iterator[Event]:
     for job in pending.jobs.values():
         if job.owner == scope.owner:
             yield from list_job_events(job)
+    for owner, agent in pending.agents.values():
+        if owner == scope.owner:
+            yield Event(EventKind.AGENT, agent)
+    if scope.owner == LOCAL_OWNER:
+        for refused in pending.refusals.values():
+            yield Event(EventKind.REFUSAL, refused)
 
 
 def make_event(stored: StoredEvent) -> Event:

@@ -12,6 +12,8 @@ from urllib.parse import quote
 
 from knowledge import wire
 from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
+from knowledge.engine.remote.insight import RemoteAgents, RemoteInsight
+from knowledge.engine.remote.maps import RemoteMaps
 from knowledge.engine.remote.sessions import RemoteSessions
 from knowledge.errors import ExpiredKey, Unauthenticated
 from knowledge.model import (
@@ -279,6 +281,9 @@ class RemoteEngine:
         self.mcp_sessions = RemoteMcpSessions(self._client)
         self.sessions = RemoteSessions(self._client)
         self.pages = RemotePages(self._client)
+        self.agents = RemoteAgents(self._client)
+        self.insight = RemoteInsight(self._client)
+        self.maps = RemoteMaps(self._client)
 
     def with_key(self, key: str) -> RemoteEngine:
         """Return the same engine with another API key, over the same connections."""

@@ -10,6 +10,9 @@ from knowledge.model import Document, RemovalResult
 from knowledge.store import documents, events, schema
 from knowledge.store.accounts.accounts import delete_sessions_of
 from knowledge.store.database import Database, LookAgain
+from knowledge.store.insight.agents import delete_agents_of
+from knowledge.store.insight.measurements import delete_measurements_of
+from knowledge.store.insight.queries import delete_queries_of
 from knowledge.store.postgres import locks
 
 A, C, J, R, X = (
@@ -31,6 +34,9 @@ def delete_account_data(database: Database, account_id: int) -> tuple[RemovalRes
         connection.execute(delete(schema.grants).where(R.account_id == account_id))
         connection.execute(delete(schema.api_keys).where(X.account_id == account_id))
         delete_sessions_of(connection, account_id)
+        for delete_more in (delete_agents_of, delete_queries_of, delete_measurements_of):
+            delete_more(connection, account_id)
+        connection.execute(delete(schema.maps).where(schema.maps.c.owner_id == account_id))
         connection.execute(delete(schema.accounts).where(A.id == account_id))
         events.record_removed(connection, [*dropped, *(document for _, found in gone for document in found)])
         removed = [each for (each, _), _ in gone]

@@ -19,8 +19,9 @@ from knowledge.surfaces.http.auth import Authenticator, choose_account_lookup
 from knowledge.surfaces.http.rate_limits import RateLimits
 from knowledge.surfaces.http.responses import error_response
 from knowledge.surfaces.http.server import wrap_in_guard_and_log
+from knowledge.surfaces.http.tool_runner import ToolRunner
 from knowledge.surfaces.http.toolset_services import ToolsetServices
-from knowledge.surfaces.mcp.call_limits import make_account_limits, make_call_limits
+from knowledge.surfaces.mcp.call_limits import make_account_limits, make_call_limits, make_server_links
 from knowledge.surfaces.mcp.routes import make_routes
 from knowledge.surfaces.mcp.surface import McpSurface
 from knowledge.surfaces.rest import make_rest_app
@@ -54,21 +55,26 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
     """Build the application with REST, MCP and pages, including authentication, rate limits and the request log."""
     rates = RateLimits.from_settings(settings)
     services = ToolsetServices(engine, settings)
+    registry, limits, account_limits = make_registry(), make_call_limits(settings), make_account_limits(settings)
+    links = make_server_links(settings)
     mcp = McpSurface(
-        make_registry(),
+        registry,
         engine.as_caller,
-        limits=make_call_limits(settings),
-        account_limits=make_account_limits(settings),
+        limits=limits,
+        account_limits=account_limits,
+        links=links,
         toolsets=settings.toolsets,
         services=services.by_type,
         rates=rates,
         sessions_per_caller=settings.max_sessions_per_caller,
+        reports_agents=True,
     )
     authenticator = Authenticator.from_settings(settings, choose_account_lookup(engine), engine.sessions.find)
     app = make_rest_app(
         engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates,
         streaming="manager" in mcp.selection.allowed, trusted_only=settings.trusted_only,
         is_operator_key=authenticator.is_operator_key,
+        tools=ToolRunner(registry, mcp.selection, limits, account_limits, services.by_type, links, rates),
     )  # fmt: skip
 
     @asynccontextmanager
@@ -81,4 +87,4 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
     # Outside of the FastAPI application, because REST's middleware does not apply to MCP and to the page.
     pages = make_page_routes() if settings.page else []
     router = Router([*make_routes(mcp), *pages], redirect_slashes=False, default=app, lifespan=lifespan)
-    return wrap_in_guard_and_log(router, settings, authenticator, rates)
+    return wrap_in_guard_and_log(router, settings, authenticator, rates, mcp.report_refusal)

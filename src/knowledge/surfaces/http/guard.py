@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, cast
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
@@ -48,10 +48,16 @@ MCP_PATH = re.compile(r"(/mcp|/sse|/[^/]+/mcp)(/.*)?", re.DOTALL)
 BROWSER_HEADERS = ("origin", "sec-fetch-site")
 """Headers that browsers send and other programs usually do not."""
 REFUSAL_SCOPE_KEY = "knowledge.refusal"
+RefusalReport: TypeAlias = Callable[[Scope, KnowledgeError], None]
+"""Takes note of a request to MCP that was refused."""
 
 
 def wrap_in_guard(
-    app: ASGIApp, settings: Settings, authenticator: Authenticator | None = None, rates: RateLimits | None = None
+    app: ASGIApp,
+    settings: Settings,
+    authenticator: Authenticator | None = None,
+    rates: RateLimits | None = None,
+    report_refusal: RefusalReport | None = None,
 ) -> ASGIApp:
     """Wrap an application in authentication, host and origin checks, and CORS."""
     policy = OriginPolicy.from_settings(settings)
@@ -61,7 +67,7 @@ def wrap_in_guard(
         app = GuessLimit(app, rates.wrong_keys)
     app = Guard(
         policy.trust_proxy_headers(app),
-        policy.trust_proxy_headers(RefusalApp(rates)),
+        policy.trust_proxy_headers(RefusalApp(rates, report_refusal)),
         authenticator,
         policy,
     )
@@ -197,8 +203,8 @@ class ForwardedSessions:
 class RefusalApp:
     """Sends the error of a rejected request, and rate limits failed authentication per address."""
 
-    def __init__(self, rates: RateLimits | None) -> None:
-        self._rates = rates
+    def __init__(self, rates: RateLimits | None, report_refusal: RefusalReport | None = None) -> None:
+        self._rates, self._report_refusal = rates, report_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = cast(KnowledgeError, scope[REFUSAL_SCOPE_KEY])
@@ -209,6 +215,8 @@ class RefusalApp:
                 drawn = await self._rates.acquire(self._rates.rest, address_key_of(scope), RateClass.AUTHENTICATION)
             except RateLimited as limited:
                 error = limited
+        if self._report_refusal is not None and scope["surface"] in (Surface.MCP, Surface.MANAGER):
+            self._report_refusal(scope, error)
         await _send_refusal(error, scope, receive, send if drawn is None else send_with_headers(drawn.headers, send))
 
     @staticmethod

@@ -24,7 +24,7 @@ from knowledge.surfaces.http.connections import (
     raise_descriptor_limit,
 )
 from knowledge.surfaces.http.deadlines import RequestDeadlines
-from knowledge.surfaces.http.guard import wrap_in_guard
+from knowledge.surfaces.http.guard import RefusalReport, wrap_in_guard
 from knowledge.surfaces.http.logs import RequestLog
 from knowledge.surfaces.http.rate_limits import RateLimits
 
@@ -44,10 +44,14 @@ if sys.platform == "win32":
 
 
 def wrap_in_guard_and_log(
-    app: ASGIApp, settings: Settings, authenticator: Authenticator | None = None, rates: RateLimits | None = None
+    app: ASGIApp,
+    settings: Settings,
+    authenticator: Authenticator | None = None,
+    rates: RateLimits | None = None,
+    report_refusal: RefusalReport | None = None,
 ) -> ASGIApp:
     """Wrap an application in the guard and the request log."""
-    return RequestLog(wrap_in_guard(app, settings, authenticator, rates))
+    return RequestLog(wrap_in_guard(app, settings, authenticator, rates, report_refusal))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Makes the limits of tool calls from the settings: file size, wait and allowed folders."""
+"""Makes the limits and links of tool calls from the settings: file size, wait, allowed folders and addresses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from knowledge.config import Settings
 from knowledge.toolsets.base import CallLimits
 from knowledge.toolsets.file_access import AllowedFolders
+from knowledge.toolsets.values import ServerLinks
 
 PRIVATE_NAMES = (
     "knowledge.db", "knowledge.db-wal", "knowledge.db-shm", "engine.json", "files", "index", "models", "uploads",
@@ -38,6 +39,11 @@ def make_account_limits(settings: Settings) -> CallLimits:
         make_call_limits(settings),
         folders=_find_allowed_folders(settings) if settings.files.strip() else AllowedFolders(()),
     )
+
+
+def make_server_links(settings: Settings) -> ServerLinks:
+    """Return the links to this server; without KNOWLEDGE_PUBLIC_URL each request adds its own address."""
+    return ServerLinks(base_url=settings.public_url, has_page=settings.page)
 
 
 def _find_allowed_folders(settings: Settings) -> AllowedFolders:

@@ -62,6 +62,7 @@ class McpEndpoint:
             _check_length(headers)
             mcp_request = self._surface.admit_request(scope, headers, self._toolset)
         except KnowledgeError as error:
+            self._surface.report_refusal(scope, error)
             await refuse_request(error, receive, send, self._surface.find_error_formatter(self._toolset))
             return
         scope[SCOPE_KEY] = mcp_request
@@ -75,6 +76,7 @@ class McpEndpoint:
         if plain and scope["method"] == "GET" and "text/event-stream" in headers.get("accept", ""):
             address = str(Request(scope).url.replace(query=""))
             error = MethodNotAllowed(LEGACY_SSE_MESSAGE + address, hint=LEGACY_SSE_HINT, allow="POST")
+            self._surface.report_refusal(scope, error)
             await refuse_request(error, receive, send)
             return
         # The SDK drops all notifications of the stateless protocol, and `tools/cancel` may be one.
@@ -156,9 +158,14 @@ class McpEndpoint:
 class LegacySseEndpoint:
     """An ASGI application at the conventional paths of the HTTP+SSE transport, which names the right address."""
 
+    def __init__(self, surface: McpSurface) -> None:
+        self._surface = surface
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         address = str(Request(scope).url.replace(path="/mcp", query=""))
-        await refuse_request(NotFound(LEGACY_SSE_MESSAGE + address, hint=LEGACY_SSE_HINT), receive, send)
+        error = NotFound(LEGACY_SSE_MESSAGE + address, hint=LEGACY_SSE_HINT)
+        self._surface.report_refusal(scope, error)
+        await refuse_request(error, receive, send)
 
 
 class SdkResponseFilter:

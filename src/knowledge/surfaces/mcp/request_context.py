@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
+from starlette.requests import HTTPConnection
+
 from knowledge.errors import RateLimited
 from knowledge.model import Caller
 from knowledge.surfaces.http.rate_limits import Allowance, RateLimits, allowance_key_of, rate_limit_headers
@@ -25,6 +27,23 @@ def make_acquire(rates: RateLimits | None, caller: Caller) -> Acquire | None:
     """Return the function that applies the rate limit of a caller; None for a caller without a limit."""
     key = allowance_key_of(caller)
     return None if rates is None or key is None else partial(rates.acquire, rates.mcp, key)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """What is reported of a request of an agent; see `agent_reports.py`."""
+
+    caller: Caller
+    toolsets: tuple[str, ...]
+    method: str
+    tool: object
+    """Name of the tool that is called, or None."""
+    client: object
+    """Name and version that the client gives with this request, or None."""
+    known_client: object
+    """Name and version that it gave when it connected, or None."""
+    connection: HTTPConnection | None
+    """None over stdio."""
 
 
 @dataclass(slots=True, kw_only=True)

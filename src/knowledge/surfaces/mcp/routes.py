@@ -20,7 +20,7 @@ def make_routes(surface: McpSurface) -> list[BaseRoute]:
     endpoint, socket = McpEndpoint(surface), make_websocket_endpoint(surface)
     paths = ["/mcp", "/mcp/readonly", "/mcp/{toolset}", "/mcp/{toolset}/readonly"]
     paths += ["/{toolset}/mcp", "/{toolset}/mcp/readonly"]
-    routes: list[BaseRoute] = [Route(path, LegacySseEndpoint()) for path in LEGACY_SSE_PATHS]
+    routes: list[BaseRoute] = [Route(path, LegacySseEndpoint(surface)) for path in LEGACY_SSE_PATHS]
     for path in [*paths, *(f"{path}/" for path in paths)]:
         routes += [Route(path, endpoint), WebSocketRoute(path, socket)]
     for toolset, extra_paths in EXTRA_PATHS.items():

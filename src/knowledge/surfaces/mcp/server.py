@@ -23,8 +23,9 @@ from pydantic import ValidationError
 from knowledge.errors import KnowledgeError, NotFound, RateLimited
 from knowledge.model import Json, ReportProgress
 from knowledge.surfaces.mcp import errors as mcp_errors
+from knowledge.surfaces.mcp.agent_reports import AgentReporter
 from knowledge.surfaces.mcp.progress import follow_job, relay_progress
-from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest
+from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest, SeenRequest
 from knowledge.surfaces.mcp.subscriptions import DocumentWatches
 from knowledge.toolsets.answer_budget import ELLIPSIS, TRUNCATED, encode_answer
 from knowledge.toolsets.arguments import suggest_name
@@ -95,6 +96,8 @@ class KnowledgeServer(Server[dict[str, Any]]):
         )
         self.registry = registry
         self.default_request: McpRequest | None = None
+        self.reporter: AgentReporter | None = None
+        """Set if the agents that use this server are recorded."""
         self.watches = DocumentWatches()
         self.middleware[:] = [self._handle_request]  # without the SDK's tracing, which takes a tenth of a call
         self.add_request_handler("tools/cancel", CancelParams, self._cancel_task)
@@ -121,12 +124,35 @@ class KnowledgeServer(Server[dict[str, Any]]):
         return self.default_request
 
     async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: explain every error, and send instructions to a client that connects."""
+        """Middleware: record the agent, explain every error, and send instructions to a client that connects."""
+        if self.reporter is not None and ctx.request_id is not None:
+            self._note_agent(self.reporter, ctx)
         try:
             result = await call_next(ctx)
         except Exception as error:
             raise explain_error(error, ctx.method) from error
         return self._add_instructions(result, ctx) if ctx.method in CONNECTING_METHODS else result
+
+    def _note_agent(self, reporter: AgentReporter, ctx: Context) -> None:
+        """Leave a note for the reporter, which reads it in its own task."""
+        params, known, mcp_request = ctx.params or {}, ctx.session.client_params, self.find_mcp_request(ctx)
+        meta = params.get("_meta")
+        client = params.get("clientInfo") if ctx.method == "initialize" else None
+        if client is None and isinstance(meta, Mapping):
+            client = meta.get(types.CLIENT_INFO_META_KEY)
+        reporter.inbox.append(
+            SeenRequest(
+                mcp_request.tool_call.caller,
+                mcp_request.view.toolsets,
+                ctx.method,
+                params.get("name") if ctx.method == "tools/call" else None,
+                client,
+                None if known is None else known.client_info,
+                ctx.request,
+            )
+        )
+        if reporter.arrived is not None:
+            reporter.arrived.set()
 
     def _add_instructions(self, result: HandlerResult, ctx: Context) -> HandlerResult:
         """Add the instructions of the toolsets that the request sees."""

@@ -21,12 +21,14 @@ from knowledge.engine.api import Engine
 from knowledge.model import Caller
 from knowledge.surfaces.http.rate_limits import RateLimits
 from knowledge.surfaces.mcp import jsonrpc
+from knowledge.surfaces.mcp.agent_reports import AgentReporter
 from knowledge.surfaces.mcp.message_stream import MessageWriter, make_task_starter, serve_stream
 from knowledge.surfaces.mcp.request_context import McpRequest, make_acquire
 from knowledge.surfaces.mcp.server import KnowledgeServer
 from knowledge.surfaces.mcp.subscriptions import SessionSubscriptions
 from knowledge.surfaces.mcp.toolset_selection import ToolsetSelection
 from knowledge.toolsets.base import CallLimits, Registry, ToolCall, ToolsetView
+from knowledge.toolsets.values import ServerLinks
 
 HANDSHAKE_METHODS = ("initialize", "server/discover")
 
@@ -36,21 +38,25 @@ async def serve_stdio(
     registry: Registry,
     *,
     limits: CallLimits | None = None,
+    links: ServerLinks | None = None,
     toolsets: str = "",
     read_only: bool = False,
     caller: Caller | None = None,
     services: Mapping[type[object], object] | None = None,
     rates: RateLimits | None = None,
     on_handshake_end: Callable[[], None] = lambda: None,
+    reports_agents: bool = False,
 ) -> None:
     """Serve until standard input is closed; `on_handshake_end` is called at the first message after the handshake."""
     server = KnowledgeServer(registry)
-    view = ToolsetView(ToolsetSelection.from_setting(toolsets, registry.names).default, read_only)
+    selection = ToolsetSelection.from_setting(toolsets, registry.names, registry.standalone_names)
+    view = ToolsetView(selection.over_stdio, read_only)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     with _open_input() as lines, read:
         async with stdio_server(anyio.wrap_file(io.StringIO())) as (_, write), anyio.create_task_group() as group:
             call = ToolCall(
-                engine=engine, caller=caller or Caller(), limits=limits or CallLimits(), services=services or {}
+                engine=engine, caller=caller or Caller(), limits=limits or CallLimits(), links=links or ServerLinks(),
+                services=services or {},
             )  # fmt: skip
             server.default_request = McpRequest(
                 tool_call=call,
@@ -59,6 +65,9 @@ async def serve_stdio(
                 acquire=make_acquire(rates, call.caller),
                 subscriptions=SessionSubscriptions(),
             )
+            if reports_agents:
+                server.reporter = AgentReporter(lambda _: engine)
+                group.start_soon(server.reporter.run)
             group.start_soon(_read_messages, lines, incoming, write, on_handshake_end)
             await serve_stream(server, server.default_request, read, write)
             group.cancel_scope.cancel()

@@ -14,14 +14,18 @@ from starlette.responses import Response
 from knowledge.engine.api import Engine
 from knowledge.surfaces.http.page_headers import asset_response, page_response
 from knowledge.surfaces.http.rate_limits import RateLimits
+from knowledge.surfaces.http.tool_runner import ToolRunner
 from knowledge.surfaces.rest import (
     admin,
+    agents,
     collections,
     corpora,
     crawls,
     documents,
     events,
+    insight,
     jobs,
+    maps,
     pages,
     search,
     sessions,
@@ -49,11 +53,13 @@ def make_rest_app(
     streaming: bool = True,
     trusted_only: bool = False,
     is_operator_key: Callable[[str], bool] = lambda key: False,  # noqa: ARG005
+    tools: ToolRunner | None = None,
 ) -> FastAPI:
     """Build the application: /api/v1, /health, /docs and /openapi.json; `streaming` adds contract 001's stream."""
     context = Context(
-        engine_for or engine.as_caller, ready or (lambda: True), max_file_bytes, rates, is_operator_key, trusted_only
-    )
+        engine_for or engine.as_caller, ready or (lambda: True), max_file_bytes, rates, is_operator_key, trusted_only,
+        tools,
+    )  # fmt: skip
     app = FastAPI(
         title="Knowledge Server",
         version=__version__,
@@ -69,8 +75,9 @@ def make_rest_app(
     app.add_middleware(Compression)
     add_error_handlers(app)
     routers = [
-        search.router, jobs.router, documents.router, pages.router, collections.router, crawls.router, users.router,
-        corpora.router, admin.router, status.router, events.router, sessions.router, sessions.admin_router,
+        search.router, jobs.router, documents.router, pages.router, maps.router, collections.router, crawls.router,
+        users.router, corpora.router, admin.router, status.router, events.router, sessions.router,
+        sessions.admin_router, agents.router, insight.router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
         app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))

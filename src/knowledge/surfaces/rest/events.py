@@ -38,7 +38,7 @@ EVENT_SCHEMA: OpenApi = {
 }
 EVENT_RESPONSE: dict[int | str, OpenApi] = {
     200: {
-        "description": "Events `hello`, `job`, `crawl`, `document`, `collection` and `reset`, each with JSON as data.",
+        "description": "Events such as `hello`, `job` and `document`, each with JSON as data.",
         "content": {MEDIA_TYPE: {"schema": EVENT_SCHEMA}},
     }
 }
@@ -55,7 +55,8 @@ async def events(
 
     The data of each event is JSON: `hello` has `jobs`, `unfinished` (how many) and `seq`; `job` is a Job; `crawl` has
     `job_id`, `pages_done`, `pages_total` and `status`; `document` has `id`, `uid`, `change` and `collection`;
-    `collection` has `id`, `uid`, `name` and `change`; `reset` has nothing and means: read the lists again. An `id` is
+    `collection` has `id`, `uid`, `name` and `change`; `agent` is one of GET /agents; `refusal` is one of its refused
+    attempts, for the operator alone; `reset` has nothing and means: read the lists again. An `id` is
     the number of a change. After a lost connection, what was missed is sent again, or `reset` if that is not possible.
     A stream ends when the key or the session does.
     """

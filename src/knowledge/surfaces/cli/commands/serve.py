@@ -129,7 +129,7 @@ async def run_stdio_server(settings: Settings) -> None:
     from knowledge.surfaces.http.open_engine import open_engine_in_background
     from knowledge.surfaces.http.rate_limits import RateLimits
     from knowledge.surfaces.http.toolset_services import ToolsetServices
-    from knowledge.surfaces.mcp.call_limits import make_call_limits
+    from knowledge.surfaces.mcp.call_limits import make_call_limits, make_server_links
     from knowledge.surfaces.mcp.stdio import serve_stdio
     from knowledge.toolsets import make_registry
 
@@ -148,11 +148,13 @@ async def run_stdio_server(settings: Settings) -> None:
                     engine.as_caller(caller),
                     make_registry(),
                     limits=allowed,
+                    links=make_server_links(settings),
                     toolsets=settings.toolsets,
                     caller=caller,
                     services=services.by_type,
                     rates=rates,
                     on_handshake_end=start.set,
+                    reports_agents=True,
                 )
         if start.is_set():
             await asyncio.wait({opened})  # cancelled while it opens, an engine would not be closed

@@ -28,11 +28,13 @@ SEARCH_DEPTH = 100
     "eval",
     epilog=format_examples(
         "knowledge eval questions.jsonl",
+        "knowledge eval --feedback",
         "knowledge eval questions.csv --collection manuals --mode text",
         "knowledge eval questions.yaml --min-ndcg 0.8 --json | jq '.results[] | select(.rank != 1)'",
     ),
 )
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
+@click.option("--feedback", is_flag=True, help="Use the passages that were marked as right on the web page.")
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in SearchMode]),
@@ -48,7 +50,8 @@ SEARCH_DEPTH = 100
 def evaluate(
     context: click.Context,
     session: CliSession,
-    file: Path,
+    file: Path | None,
+    feedback: bool,
     mode: str,
     collections: tuple[str, ...],
     min_ndcg: float | None,
@@ -57,6 +60,7 @@ def evaluate(
 
     FILE is JSON Lines, JSON, YAML, CSV or TSV. Each entry has a question and the expected answer: a document (its
     title, path or id), a passage (its text), or both. The run is compared with the last run of the same file.
+    With --feedback the questions are those whose passages were marked on the web page.
     """
     from knowledge.engine.evaluate import average_measures
     from knowledge.surfaces.cli.document_lookup import parse_collection_ref
@@ -64,7 +68,9 @@ def evaluate(
     from knowledge.surfaces.cli.eval.report import Evaluation, dump_evaluation, print_evaluation
     from knowledge.surfaces.cli.eval.runs import EvaluationRun, EvaluationSetup, compare_runs, load_last_run, save_run
 
-    questions = read_questions(file)
+    if (file is None) is not feedback:
+        raise click.UsageError("Give either FILE or --feedback.")
+    questions = read_questions(file) if file is not None else session.run(read_feedback)
     wanted = SearchFilter(collections=tuple(parse_collection_ref(name) for name in collections))
     query = Query(text="", limit=SEARCH_DEPTH, mode=SearchMode(mode), filter=wanted)
     with show_progress(len(questions)) as display:
@@ -83,6 +89,23 @@ def evaluate(
     if min_ndcg is not None and evaluation.measures.ndcg < min_ndcg:
         print_message(f"nDCG@10 is {evaluation.measures.ndcg:.4f}, below --min-ndcg {min_ndcg}.")
         context.exit(cli_errors.FAILED)
+
+
+async def read_feedback(engine: Engine) -> list[EvalQuestion]:
+    """Return the questions that have passages marked as right."""
+    from knowledge.engine.evaluate import EvalQuestion, Expectation
+    from knowledge.errors import NotFound
+
+    expected: dict[str, list[Expectation]] = {}
+    for rated in await engine.insight.ratings():
+        if rated.good:
+            expected.setdefault(rated.query, []).append(Expectation(str(rated.document_uid), rated.passage))
+    if not expected:
+        raise NotFound(
+            "No passage is marked as right",
+            hint="On the web page, click the score of a passage and answer whether it is right; or give a file.",
+        )
+    return [EvalQuestion(text, tuple(wanted)) for text, wanted in expected.items()]
 
 
 async def ask_questions(

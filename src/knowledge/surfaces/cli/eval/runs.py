@@ -16,6 +16,7 @@ from knowledge.engine.evaluate import MeanEstimate, Measures, QuestionOutcome, a
 from knowledge.filesystem.file_modes import make_folder, private_opener
 from knowledge.surfaces.cli.document_lookup import absolute_path
 
+FEEDBACK_NAME = "feedback"
 FOLDER_NAME = "evaluations"
 
 
@@ -28,8 +29,9 @@ class EvaluationSetup:
     collections: tuple[str, ...]
 
     @classmethod
-    def from_options(cls, file: Path, mode: str, collections: Sequence[str]) -> EvaluationSetup:
-        return cls(absolute_path(file), mode, tuple(sorted(collections)))
+    def from_options(cls, file: Path | None, mode: str, collections: Sequence[str]) -> EvaluationSetup:
+        """Without a file the questions are those that were marked on the web page."""
+        return cls(FEEDBACK_NAME if file is None else absolute_path(file), mode, tuple(sorted(collections)))
 
     def path_in(self, data: Path) -> Path:
         key = json.dumps([self.file, self.mode, self.collections])

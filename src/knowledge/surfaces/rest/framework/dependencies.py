@@ -16,6 +16,7 @@ from knowledge.errors import Starting, UnsupportedFormat
 from knowledge.model import Caller
 from knowledge.surfaces.http.auth import caller_of
 from knowledge.surfaces.http.rate_limits import RateLimits
+from knowledge.surfaces.http.tool_runner import ToolRunner
 from knowledge.surfaces.rest.framework.validation import not_json_error, parameter_names, unknown_parameter_error
 
 EngineFor: TypeAlias = Callable[[Caller], Engine]
@@ -36,6 +37,8 @@ class Context:
     """Whether a key is the operator's, which a browser may log in with."""
     trusted_only: bool = False
     """Whether contract 001's stream finds trusted collections only, whatever a call says."""
+    tools: ToolRunner | None = None
+    """The tools of MCP, if this server offers them."""
 
 
 async def get_context(request: Request) -> Context:

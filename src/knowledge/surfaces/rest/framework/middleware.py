@@ -46,6 +46,7 @@ DRAIN_SECONDS = 10.0
 MAX_USERNAME_CHARS = 64
 CRAWLS_PATH = f"{PREFIX}/crawls"
 SEARCH_PATH = f"{PREFIX}/search"
+TOOL_PATH = f"{PREFIX}/tools/{{name}}"
 ANSWER_SCOPE_KEY = "knowledge.answer"
 MIN_COMPRESSED_BYTES = 1024
 # Level 4 takes 0.2 ms of CPU for the 20 KB of a search and 3.6 ms for a document of 350 KB; 9 takes three times that
@@ -76,6 +77,7 @@ RATES: dict[tuple[str, str], RateClass] = {
     ("GET", "/documents/{id}/places"): RateClass.PAGE,
     ("GET", "/documents/{id}/outline"): RateClass.PAGE,
     ("GET", "/documents/{id}/thumbnail"): RateClass.PAGE,
+    ("POST", "/feedback"): RateClass.LIST,
     ("POST", "/user/register"): RateClass.AUTHENTICATION,
     ("POST", "/user/login"): RateClass.AUTHENTICATION,
     ("POST", "/session"): RateClass.AUTHENTICATION,
@@ -126,7 +128,7 @@ class RestMiddleware:
         scope[ANSWER_SCOPE_KEY] = answer
         try:
             if path is not None:
-                if not _is_session_search(scope, path):  # its class depends on the body
+                if path != TOOL_PATH and not _is_session_search(scope, path):  # these are counted by their routes
                     answer.allowance = await charge_call(self._context.rates, scope, path)
                 receive = LimitedBody(scope, receive, self._max_body_bytes(scope, path)).receive
             await self._app(scope, receive, answer.send)

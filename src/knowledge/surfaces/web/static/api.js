@@ -64,6 +64,7 @@ export const logIn = (given) => post("/session", given, { login: false });
 export const logOut = () => call("DELETE", "/session", { login: false });
 export const register = (username, password) => post("/user/register", { username, password }, { login: false });
 export const sessions = () => get("/sessions");
+export const createKey = (name) => post("/user/api-keys", { name });
 export const endSession = (id) => call("DELETE", `/sessions/${id}`);
 
 export const status = () => get("/status");
@@ -76,6 +77,7 @@ export const words = (id, page, signal) => get(`/documents/${id}/pages/${page}/w
 export const outline = (id) => get(`/documents/${id}/outline`);
 export const pageImage = (id, page, width) => `${BASE}/documents/${id}/pages/${page}?width=${width}`;
 export const original = (id) => `${BASE}/documents/${id}/file`;
+export const map = (collection, limit) => get("/map", { collection, limit });
 export const collections = () => get("/collections", { per_page: 100 });
 
 /** Whether a job has not ended. */
@@ -90,6 +92,16 @@ export const crawl = (body) => post("/crawls", body);
 export const crawlReport = (id) => get(`/crawls/${id}`);
 export const crawlPages = (id, params) => get(`/crawls/${id}/pages`, params);
 export const cancelCrawl = (id) => post(`/crawls/${id}/cancel`);
+
+export const agents = () => get("/agents");
+export const toolsets = () => get("/toolsets");
+export const callTool = (name, given) => post(`/tools/${encodeURIComponent(name)}`, { arguments: given });
+export const queries = (params) => get("/queries", params);
+export const forgetQueries = () => call("DELETE", "/queries");
+export const queryCounts = () => get("/admin/queries");
+export const rate = (query, uid, good) => post("/feedback", { query, chunk_uid: uid, good });
+export const ratings = () => get("/feedback");
+export const history = (hours, everybody) => get(everybody ? "/admin/status/history" : "/status/history", { hours });
 
 export const EVENTS = `${BASE}/events`;
 

@@ -235,7 +235,7 @@ export function cite() {
 export const copyLink = () => copy(shareAddress(), "link");
 
 let copied = 0;
-async function copy(text, what) {
+export async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {

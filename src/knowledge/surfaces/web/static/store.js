@@ -13,6 +13,7 @@ export const state = {
   searchProblem: null,
   chosen: -1,
   explained: new Set(),
+  marked: new Map(),
   reader: null,
   jobs: new Map(),
   uploads: new Map(),

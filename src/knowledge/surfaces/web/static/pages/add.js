@@ -15,6 +15,8 @@ let note = readDraft();
 
 export async function enter() {
   form = { problem: null, busy: false, preview: false, done: null };
+  const { title } = state.route.params;  // from a question that was not found
+  if (title && !note.text?.trim()) writeNote({ title });
   try { collections = (await api.collections()).collections ?? []; } catch { collections = []; }
   set({});
 }

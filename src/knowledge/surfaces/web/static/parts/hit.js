@@ -1,4 +1,5 @@
 /** One passage in the list of results, with its score and why it was found. */
+import { rate } from "../api.js";
 import { h } from "../dom.js";
 import { inOrder } from "../asking.js";
 import { openHit, passageAddress, prepare } from "../reading.js";
@@ -76,7 +77,21 @@ function whyView(hit) {
       fact(say("byWords"), "words", score(part.words), facts.words_rank > 0 ? say("rank", { rank: number(facts.words_rank) }) : say("noneOf")),
       fact(say("byMeaning"), "meaning", score(part.meaning), facts.meaning_rank > 0 ? say("rank", { rank: number(facts.meaning_rank) }) : say("noVector")),
       fact(say("relevance"), "sum", score(hit.score), relevanceWord(hit.score))),
-    moved && h("p", null, say("movedDown")));
+    moved && h("p", null, say("movedDown")),
+    markView(hit));
+}
+
+/** Right or wrong: marks that `knowledge eval --feedback` measures with. */
+function markView(hit) {
+  const question = state.answer?.question ?? state.question.trim(), key = `${question} ${hit.chunk_uid}`, marked = state.marked.get(key);
+  const mark = async (good) => {
+    try {
+      await rate(question, hit.chunk_uid, good);
+      set({ marked: new Map(state.marked).set(key, good) });
+    } catch (error) { set({ searchProblem: { status: error.status, message: error.message, hint: error.hint } }); }
+  };
+  const button = (label, good) => h("button.quiet", { type: "button", "aria-pressed": String(marked === good), on: { click: () => mark(marked === good ? null : good) } }, label);
+  return h("div.marks", { role: "group", "aria-label": say("isAnswer") }, h("span", null, say("isAnswer")), button(say("yes"), true), button(say("no"), false));
 }
 
 const relevanceWord = (value) => say(value >= 0.8 ? "aboutThat" : value >= 0.5 ? "probably" : value >= 0.3 ? "perhaps" : "hardly");

@@ -1,0 +1,1 @@
+"""The connector: `search` and `fetch`, as ChatGPT connectors and deep research call them."""
