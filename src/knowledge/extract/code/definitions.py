@@ -181,8 +181,8 @@ def _find_last_row(node: Node) -> int:
 def _read_name(node: Node) -> str:
     name = _find_name_text(node)
     if node.type == "method_declaration" and (receiver := node.child_by_field_name("receiver")) is not None:
-        owner = re.search(r"[A-Za-z_]\w*(?=\s*(?:\[[^\]]*\])?\s*\)$)", _read_text(receiver))  # func (s *Server[T]) Name
-        name = f"{owner[0]}.{name}" if owner else name
+        owner = _read_text(receiver).strip("()").partition("[")[0].rpartition(" ")[2].lstrip("*")  # (s *Server[T])
+        name = f"{owner}.{name}" if owner else name
     if node.type == "impl_item" and (trait := node.child_by_field_name("trait")) is not None:
         name = f"{_read_text(trait)} for {name}"
     return name[:MAX_NAME_CHARS]

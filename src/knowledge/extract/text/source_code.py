@@ -95,7 +95,7 @@ def _make_page(lines: Sequence[str], parts: Sequence[CodePart], language: str) -
 def _fence_page(text: str, language: str, outline: tuple[CodePart, ...]) -> Iterator[PageText]:
     mark = _find_fence(text)
     if text.strip():
-        yield PageText(f"{mark}{language}\n{text}\n{mark}", outline=outline)
+        yield PageText(f"{mark}{language}\n{text.rstrip(chr(10))}\n{mark}", outline=outline)
 
 
 def fence_code(text: str, language: str = "") -> str:
