@@ -7,7 +7,7 @@ KnowledgeError
 │   └── Malformed               400  the body cannot be parsed: broken JSON, a broken form
 ├── Unauthenticated             401  MissingKey · InvalidKey · ExpiredKey · WrongPassword · SessionEnded
 ├── Forbidden                   403  AccessDenied · AddressForbidden
-│   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
+│   └── InsufficientPermissions · InsufficientScope · AdminRequired · CorpusNotApproved · QuotaExceeded
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound ·
 │                                    FileNotFound · McpSessionNotFound · PageNotFound · NoPages
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound · SessionNotFound
@@ -17,7 +17,7 @@ KnowledgeError
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed
 ├── Unavailable                 503  Starting · Busy · Overloaded · ModelUnavailable · IndexFailed · EngineUnreachable
-│   ├── StorageFailed           503  DatabaseFailed · DiskFull
+│   ├── StorageFailed           503  DatabaseFailed · DataMoved · DiskFull · OriginalsUnavailable (OriginalsRefused)
 │   └── EmbeddingFailed         503  the embedding service failed
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  a web page could not be fetched · NothingCrawled
@@ -166,6 +166,11 @@ class InsufficientPermissions(Forbidden):
 
     code = "insufficient_permissions"
     default_hint = "Ask the owner for the permission 'write'."
+
+
+class InsufficientScope(Forbidden):
+    code = "insufficient_scope"
+    default_hint = "Authorize the client again and allow this scope."
 
 
 class AdminRequired(Forbidden):
@@ -324,9 +329,7 @@ class Damaged(Unreadable):
 
 class NoText(Unreadable):
     code = "no_text"
-    default_hint = (
-        "Add a file that contains text; scanned pages need OCR with the right language in KNOWLEDGE_OCR_LANGUAGES."
-    )
+    default_hint = "Add a file with text; scanned pages need OCR with the right language in KNOWLEDGE_OCR_LANGUAGES."
 
 
 class OcrFailed(Unreadable):
@@ -441,6 +444,19 @@ class DatabaseFailed(StorageFailed):
     code = "database_failed"
 
 
+class DataMoved(StorageFailed):
+    code = "data_moved"
+
+
+class OriginalsUnavailable(StorageFailed):
+    code = "originals_unavailable"
+    default_hint = "Try again later; 'knowledge status' says when the originals can be reached again."
+
+
+class OriginalsRefused(OriginalsUnavailable):
+    code = "originals_refused"
+
+
 class DiskFull(StorageFailed):
     code = "disk_full"
     default_hint = "Free space on the disk of the data folder and try again; acknowledged documents are kept."
@@ -475,9 +491,7 @@ class SandboxUnavailable(MissingDependency):
     """KNOWLEDGE_SANDBOX=require, and the kernel has no Landlock or seccomp."""
 
     code = "sandbox_unavailable"
-    default_hint = (
-        "Run 'knowledge doctor' to see what is missing, or unset KNOWLEDGE_SANDBOX to read without a sandbox."
-    )
+    default_hint = "Run 'knowledge doctor' to see what is missing; unset KNOWLEDGE_SANDBOX to read without a sandbox."
 
 
 class OcrLanguageMissing(OcrFailed, MissingDependency):

@@ -21,7 +21,9 @@ def run_member(folder: Path, url: str, name: str, **environment: str) -> Iterato
     """Run one server of the database and wait until a load balancer would send requests to it."""
     own = folder / name
     own.mkdir(exist_ok=True)
-    shared = {"KNOWLEDGE_DATABASE_URL": url, "KNOWLEDGE_ORIGINALS": str(folder / "originals")}
+    shared = {"KNOWLEDGE_DATABASE_URL": url}
+    if "KNOWLEDGE_ORIGINALS_URL" not in environment:
+        shared["KNOWLEDGE_ORIGINALS"] = str(folder / "originals")
     given = {"KNOWLEDGE_LEASE_S": str(LEASE_SECONDS), "KNOWLEDGE_WORKERS": "2", **shared, **environment}
     with run_server_process_on_port(0, own, given) as server:
         wait_until(lambda: check_ready(server), READY_SECONDS)

@@ -16,6 +16,7 @@ from knowledge.model import Original
 from knowledge.surfaces.http.app import make_http_app
 from tests.support.accounts import ADMIN, PASSWORD, create_corpus, get_engine_for_key, log_in, register
 from tests.support.engines import add_note, search_ids
+from tests.support.originals import get_folder
 
 SPELLINGS = (ADMIN, ADMIN.upper(), ADMIN.title())
 
@@ -96,7 +97,7 @@ async def test_an_admin_may_verify_but_sees_no_names(engine: Engine, local: Loca
     note = await add_note(ada, "the plan", title="A title that is nobody's business")
     assert await root.verify() == []
     await root.reindex()
-    local._parts.files.get_path(note.sha256).unlink()
+    get_folder(local).get_path(note.sha256).unlink()
     (finding,) = await root.verify()
     assert finding.part == "files" and "1 finding" in finding.message
     assert note.sha256 not in finding.message and "nobody's business" not in finding.message

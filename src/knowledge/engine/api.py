@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from knowledge.engine.oauth.protocol import OAuthApi
 from knowledge.model import (
     Account,
     ApiKey,
@@ -278,6 +279,9 @@ class Engine(Protocol):
 
     @property
     def sessions(self) -> SessionsApi: ...
+
+    @property
+    def oauth(self) -> OAuthApi: ...
 
     @property
     def pages(self) -> PagesApi: ...

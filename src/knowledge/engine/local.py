@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
+from knowledge.blobs.incoming import IncomingFile
 from knowledge.embed.embedder import Embedder
 from knowledge.engine import verify
 from knowledge.engine.api import Engine
@@ -17,10 +18,10 @@ from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
 from knowledge.engine.events.watch import open_watch
 from knowledge.engine.ingest import accept
+from knowledge.engine.ingest.originals import stream_original
 from knowledge.engine.ingest.reread import REREAD_TYPES
 from knowledge.engine.insight.recorder import FinishedSearch
 from knowledge.engine.local_groups import LocalGroups
-from knowledge.engine.pages.service import missing_original_error
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
 from knowledge.engine.proxy import CallerProxy
 from knowledge.engine.runtime import Runtime
@@ -67,7 +68,6 @@ from knowledge.store.accounts.accounts import StoredAccount
 from knowledge.store.accounts.delete_account import delete_account_data
 from knowledge.store.collections import read_only_error
 from knowledge.store.documents import check_writable
-from knowledge.store.files import IncomingFile, read_pieces
 from knowledge.store.jobs.rows import ActiveJob
 
 CANCEL_SECONDS = 5.0
@@ -354,11 +354,7 @@ class LocalEngine(LocalGroups):
 
     async def original(self, ref: Ref, start: int = 0, stop: int | None = None) -> Original:
         document = await self.document(ref)
-        path = self._parts.files.get_path(document.sha256)
-        if not await self._run_in_thread(path.exists):
-            raise missing_original_error(document)
-        filename, pieces = document.filename or document.title, read_pieces(path, start, stop)
-        return Original(filename, document.size_bytes, pieces, document.sha256)
+        return await stream_original(self._parts.files, document, start, stop, self._run_in_thread)
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         accept.check_tags(edit.add_tags)

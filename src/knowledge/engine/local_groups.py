@@ -1,4 +1,4 @@
-"""The sub-protocols of LocalEngine: accounts, corpora, sessions, pages, maps, agents and insight."""
+"""The sub-protocols of LocalEngine: accounts, corpora, sessions, OAuth, pages, maps, agents and insight."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from knowledge.engine.local_corpora import LocalCorpora
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.local_sessions import LocalSessions
 from knowledge.engine.maps.local_maps import LocalMaps
+from knowledge.engine.oauth.local_oauth import LocalOAuth
 from knowledge.engine.pages.local_pages import LocalPages
 from knowledge.engine.runtime import Runtime
 from knowledge.model import CollectionRef, RemovalResult, Scope
@@ -57,6 +58,10 @@ class LocalGroups(ABC):
     def sessions(self) -> LocalSessions:
         parts = self._parts
         return LocalSessions(parts.threads, parts.accounts, parts.passwords, owner=self._scope.owner)
+
+    @property
+    def oauth(self) -> LocalOAuth:
+        return LocalOAuth(self._parts, self._scope.owner)
 
     @property
     def pages(self) -> LocalPages:

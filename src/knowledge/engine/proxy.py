@@ -18,6 +18,7 @@ from knowledge.engine.api import (
     PagesApi,
     SessionsApi,
 )
+from knowledge.engine.oauth.protocol import OAuthApi
 from knowledge.model import Caller
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ SUB_PROTOCOLS: dict[str, type] = {
     "corpora": CorporaApi,
     "mcp_sessions": McpSessionsApi,
     "sessions": SessionsApi,
+    "oauth": OAuthApi,
     "pages": PagesApi,
     "agents": AgentsApi,
     "insight": InsightApi,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from knowledge.blobs.api import Blobs
 from knowledge.engine.cluster.member import ServerRole
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import EmbeddingModels
@@ -39,11 +40,11 @@ class StatusReader:
         models: EmbeddingModels,
         indexer: IndexFollower,
         parsers: Parsers,
-        originals: Path,
+        files: Blobs,
         servers: ServerStore | None = None,
     ) -> None:
         """`servers` is set if other servers use the database."""
-        self._originals, self._servers = originals, servers
+        self._files, self._servers = files, servers
         self._data, self._database, self._documents, self._collections = data, database, documents, collections
         self._jobs, self._changes, self._models, self._indexer = jobs, changes, models, indexer
         self._parsers = parsers
@@ -54,7 +55,7 @@ class StatusReader:
         for_account = scope.owner > LOCAL_OWNER
         documents, chunks = self._documents.count(scope)
         servers = () if self._servers is None or for_account else self._list_servers(self._servers)
-        jobs, storage = self._jobs.count_by_status(scope), find_storage_issue(self._originals)
+        jobs, storage = self._jobs.count_by_status(scope), self._files.find_issue()
         return EngineStatus(
             version=__version__,
             uptime_seconds=round(time.monotonic() - self._began, 3),
@@ -115,11 +116,3 @@ def find_server_issues(servers: Sequence[ServerStatus]) -> Iterator[str]:
             yield f"{name} was last seen at {server.last_seen:%Y-%m-%d %H:%M:%S} UTC."
         elif server.lag and (not server.ready or server.lag >= LAGGING_CHANGES):
             yield f"{name} lags: its index has not applied {server.lag} changes."
-
-
-def find_storage_issue(folder: Path) -> str | None:
-    try:
-        os.scandir(folder).close()
-    except OSError as error:
-        return f"Storage directory not accessible: {error.strerror}"
-    return None if os.access(folder, os.W_OK) else "Storage directory not writable"

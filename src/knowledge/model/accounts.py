@@ -44,6 +44,10 @@ class Caller:
     is_admin: bool = False
     session: str | None = field(default=None, repr=False)
     """Token of a browser session; every engine call verifies it again, also a remote engine's."""
+    token: str | None = field(default=None, repr=False)
+    """Access token of OAuth; every engine call verifies it again, also a remote engine's."""
+    scopes: frozenset[str] | None = None
+    """What an access token permits: `read`, `write` and `admin`; None for callers that have no scopes."""
 
     @property
     def may_administer(self) -> bool:

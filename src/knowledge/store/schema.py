@@ -143,6 +143,46 @@ browser_sessions = Table(
 """`digest` is the SHA-256 of the token, which is not stored; sessions without an account are the operator's. A session
 that was opened with an API key names it and ends with it."""
 
+oauth_clients = Table(
+    "oauth_clients", metadata,
+    Column("client_id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("redirect_uris", JSON, nullable=False),
+    Column("is_document", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False, index=True),
+)  # fmt: skip
+"""Clients of OAuth that registered themselves, and cached client ID metadata documents, whose id is their URL."""
+
+oauth_grants = Table(
+    "oauth_grants", metadata,
+    Column("id", BigId, primary_key=True),
+    Column("account_id", BigInteger, ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("client_id", Text, nullable=False, index=True), Column("client_name", Text, nullable=False),
+    Column("resource", Text, nullable=False), Column("scopes", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False), Column("last_used_at", BigInteger),
+    Column("expires_at", BigInteger, nullable=False, index=True),
+    sqlite_autoincrement=True,
+)  # fmt: skip
+"""What an account has allowed a client of OAuth: one row for all tokens of the family."""
+
+oauth_tokens = Table(
+    "oauth_tokens", metadata,
+    Column("digest", LargeBinary(32), primary_key=True), Column("kind", String(10), nullable=False),
+    Column("account_id", BigInteger, ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("grant_id", BigInteger, ForeignKey("oauth_grants.id", ondelete="CASCADE"), index=True),
+    Column("scopes", Text, nullable=False), Column("details", JSON, nullable=False),
+    Column("expires_at", BigInteger, nullable=False, index=True), Column("used_at", BigInteger),
+)  # fmt: skip
+"""Logins of the consent page, codes, access and refresh tokens; `digest` is the SHA-256 of the secret."""
+
+oauth_subjects = Table(
+    "oauth_subjects", metadata,
+    Column("issuer", Text, primary_key=True), Column("subject", Text, primary_key=True),
+    Column("account_id", BigInteger, ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False, index=True),
+)  # fmt: skip
+"""The account of a user of another authorization server."""
+
 grants = Table(
     "grants",
     metadata,
@@ -444,6 +484,15 @@ leases = Table(
     Column("expires_at", BigInteger, nullable=False),
 )
 """Leases of work that one server does for all; `token` is the fencing token, which grows with every acquisition."""
+
+unreferenced_originals = Table(
+    "unreferenced_originals",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("since", BigInteger, nullable=False, index=True),
+)
+"""Originals in a bucket that no document or job needs, with the time of the database since when; a sweep deletes them
+a day later."""
 
 rate_limit_entries = Table(
     "rate_limit_entries",

@@ -351,6 +351,11 @@ CREATE TABLE suggestions (
 	CONSTRAINT pk_suggestions PRIMARY KEY (id)
 );
 INSERT INTO "suggestions" VALUES(1,1,0,1,'document','old tea','Old tea',NULL);
+CREATE TABLE unreferenced_originals (
+	sha256 VARCHAR(64) NOT NULL, 
+	since BIGINT NOT NULL, 
+	CONSTRAINT pk_unreferenced_originals PRIMARY KEY (sha256)
+);
 CREATE TABLE vectors (
 	chunk_id BIGINT NOT NULL, 
 	model_id INTEGER NOT NULL, 
@@ -386,6 +391,7 @@ CREATE INDEX ix_suggestions_document_id ON suggestions (document_id);
 CREATE INDEX ix_suggestions_owner_id ON suggestions (owner_id, kind, sort_key);
 CREATE INDEX ix_suggestions_collection_id ON suggestions (collection_id, kind, sort_key);
 CREATE INDEX ix_rate_limit_entries_ends ON rate_limit_entries (ends);
+CREATE INDEX ix_unreferenced_originals_since ON unreferenced_originals (since);
 CREATE INDEX ix_agents_last_seen ON agents (last_seen);
 CREATE INDEX ix_refused_attempts_last_at ON refused_attempts (last_at);
 CREATE INDEX ix_queries_last_at ON queries (last_at);

@@ -14,6 +14,7 @@ from knowledge import wire
 from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
 from knowledge.engine.remote.insight import RemoteAgents, RemoteInsight
 from knowledge.engine.remote.maps import RemoteMaps
+from knowledge.engine.remote.oauth import RemoteOAuth
 from knowledge.engine.remote.sessions import RemoteSessions
 from knowledge.errors import ExpiredKey, Unauthenticated
 from knowledge.model import (
@@ -280,6 +281,7 @@ class RemoteEngine:
         self.corpora = RemoteCorpora(self._client)
         self.mcp_sessions = RemoteMcpSessions(self._client)
         self.sessions = RemoteSessions(self._client)
+        self.oauth = RemoteOAuth(self._client)
         self.pages = RemotePages(self._client)
         self.agents = RemoteAgents(self._client)
         self.insight = RemoteInsight(self._client)
@@ -290,9 +292,9 @@ class RemoteEngine:
         return RemoteEngine(self._http, key)
 
     def as_caller(self, caller: Caller) -> RemoteEngine:
-        """Return the engine with the caller's own API key or session, or unchanged for a caller without one."""
-        if caller.session is not None:
-            return RemoteEngine(self._http, session=caller.session)
+        """Return the engine with the caller's own key, session or access token, or unchanged for a caller without."""
+        if caller.session is not None or caller.token is not None:
+            return RemoteEngine(self._http, session=caller.session or caller.token)
         return self.with_key(caller.key) if caller.key is not None else self
 
     async def admit(self, caller: Caller, _verb: str) -> RemoteEngine:

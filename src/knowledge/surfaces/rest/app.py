@@ -30,6 +30,7 @@ from knowledge.surfaces.rest import (
     search,
     sessions,
     status,
+    tokens,
     users,
 )
 from knowledge.surfaces.rest.framework.dependencies import Context, EngineFor, check_request
@@ -77,7 +78,7 @@ def make_rest_app(
     routers = [
         search.router, jobs.router, documents.router, pages.router, maps.router, collections.router, crawls.router,
         users.router, corpora.router, admin.router, status.router, events.router, sessions.router,
-        sessions.admin_router, agents.router, insight.router,
+        sessions.admin_router, agents.router, insight.router, tokens.router, tokens.admin_router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
         app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))

@@ -54,7 +54,7 @@ MIN_COMPRESSED_BYTES = 1024
 COMPRESSION_LEVEL = 4
 UNCOMPRESSED_PATH = re.compile(
     rf"{PREFIX}/(session|user/login|user/api-keys|admin/users/[^/]++/api-keys|admin/(mcp-)?sessions(/[a-z]++)?"
-    r"|backup|documents/[^/]++/file)\n?"
+    r"|admin/oauth/[a-z/]++|backup|documents/[^/]++/file)\n?"
 )
 """Answers with secrets, and files."""
 UNCOMPRESSED_TYPES = (

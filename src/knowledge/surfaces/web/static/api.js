@@ -64,6 +64,8 @@ export const logIn = (given) => post("/session", given, { login: false });
 export const logOut = () => call("DELETE", "/session", { login: false });
 export const register = (username, password) => post("/user/register", { username, password }, { login: false });
 export const sessions = () => get("/sessions");
+export const tokens = () => get("/user/tokens");
+export const revokeToken = (id) => call("DELETE", `/user/tokens/${id}`);
 export const createKey = (name) => post("/user/api-keys", { name });
 export const endSession = (id) => call("DELETE", `/sessions/${id}`);
 

@@ -2,6 +2,7 @@
 import * as api from "../api.js";
 import { h } from "../dom.js";
 import { problemView } from "../parts/notice.js";
+import { enterTokens, tokensView } from "../parts/tokens.js";
 import { remember, set, state } from "../store.js";
 import { clean } from "../snippet.js";
 import { setTheme } from "../frame.js";
@@ -11,6 +12,7 @@ let list = null, problem = null;
 
 export async function enter() {
   [list, problem] = [null, null];
+  enterTokens();
   if (!hasSession()) return;
   try { list = (await api.sessions()).sessions; } catch (error) { problem = { status: error.status, message: error.message, hint: error.hint }; }
   set({});
@@ -31,7 +33,8 @@ export function settingsView() {
       hasSession() && h("p", null, h("button.button", { type: "button", on: { click: leave } }, say("logOut"))),
       problem && problemView(problem, enter),
       list && h("h3", null, say("sessions")),
-      list && h("ul.rows", null, list.map(sessionView))),
+      list && h("ul.rows", null, list.map(sessionView)),
+      tokensView()),
     h("section", null, h("h2", null, say("aboutServer")),
       h("p", null, say("versionLine", { version: session?.version ?? state.status?.version ?? "" }), " ", h("a", { href: "/docs" }, say("restDocs")))));
 }
