@@ -463,9 +463,10 @@ class Engine(Protocol):
         """
 
     async def reread(self, start: bool = True) -> RereadStatus:
-        """Queue a job for each document that OCR has read before the boxes of words were stored.
+        """Queue a job for each document that an older version read without boxes of words or lines of code.
 
-        The jobs add the boxes and change nothing else. Without `start`, nothing is queued.
+        The jobs of scans and images add the boxes and change nothing else; those of source code replace the chunks.
+        Without `start`, nothing is queued.
         """
 
     async def backup(self) -> Original:

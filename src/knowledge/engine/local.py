@@ -17,6 +17,7 @@ from knowledge.engine.events.broadcaster import Signal
 from knowledge.engine.events.watch import Watcher, open_watch
 from knowledge.engine.ingest import accept
 from knowledge.engine.ingest.originals import stream_original
+from knowledge.engine.ingest.reread import REREAD_TYPES
 from knowledge.engine.insight.recorder import FinishedSearch
 from knowledge.engine.local_groups import LocalGroups
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
@@ -26,7 +27,6 @@ from knowledge.engine.search import pipeline as search_pipeline
 from knowledge.engine.search.filters import make_index_filter
 from knowledge.error_codes import make_already_ended, raise_job_error
 from knowledge.errors import DeadlineExceeded, IndexFailed, JobNotFound, KnowledgeError, NotNow
-from knowledge.extract.pages.page_reader import DRAWABLE_TYPES
 from knowledge.index.api import Index
 from knowledge.model import (
     Caller,
@@ -427,7 +427,7 @@ class LocalEngine(LocalGroups):
 
     def _reread(self, start: bool) -> RereadStatus:
         parts = self._parts
-        queued = parts.rereads.queue_missing(DRAWABLE_TYPES) if start else 0
+        queued = parts.rereads.queue_missing(REREAD_TYPES) if start else 0
         if queued:
             parts.workers.wake_all()
         return RereadStatus(queued, parts.rereads.count_waiting())

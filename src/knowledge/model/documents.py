@@ -92,7 +92,9 @@ class Chunk:
     text: str
     page: int | None
     section: tuple[str, ...]
-    """Headings above the chunk, outermost first."""
+    """Headings above the chunk, outermost first; of source code the names of the definitions around it."""
+    lines: tuple[int, int] | None = None
+    """First and last line in a source file, counted from 1; None for other documents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,4 +60,5 @@ def make_chunk(row: Any, document_id: int) -> Chunk:
         text=row.chunk_text,
         page=row.chunk_page,
         section=tuple(row.chunk_section),
+        lines=None if row.chunk_first_line is None else (row.chunk_first_line, row.chunk_last_line),
     )

@@ -305,12 +305,14 @@ chunks = Table(
     Column("section", JSON, nullable=False),
     Column("digest", LargeBinary(16), nullable=False),
     Column("checksum", LargeBinary(16)),
+    Column("first_line", Integer),
+    Column("last_line", Integer),
     UniqueConstraint("content_id", "position"),
     Index("ix_chunks_digest", "digest"),
     sqlite_autoincrement=True,
 )
 """`digest` is of the embedded text including the title, so that equal chunks share a vector; `checksum` is of section
-and text of this row, for `verify`."""
+and text of this row, for `verify`. Chunks of source code have lines, others and those of older versions have none."""
 
 vectors = Table(
     "vectors",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -56,6 +56,13 @@ from knowledge.wire.values import (
 )
 
 SECTION_SEPARATOR = " > "
+LinesField: TypeAlias = Annotated[
+    tuple[int, int] | None,
+    Field(
+        exclude_if=lambda value: value is None,
+        description="First and last line in a source file, counted from 1; missing for other documents.",
+    ),
+]
 
 # -- answers --------------------------------------------------------------------------------------
 
@@ -144,13 +151,15 @@ class ChunkShape:
     page: int | None
     section_header: str | None
     section: tuple[str, ...]
+    lines: LinesField = None
 
     @classmethod
     def from_chunk(cls, chunk: Chunk) -> ChunkShape:
-        return cls(chunk.id, chunk.uid, chunk.index, chunk.text, chunk.page, join_section(chunk), chunk.section)
+        placed = chunk.page, join_section(chunk), chunk.section, chunk.lines
+        return cls(chunk.id, chunk.uid, chunk.index, chunk.text, *placed)
 
     def to_chunk(self, document_id: int) -> Chunk:
-        return Chunk(self.id, self.uid, document_id, self.index, self.text, self.page, self.section)
+        return Chunk(self.id, self.uid, document_id, self.index, self.text, self.page, self.section, self.lines)
 
 
 def join_section(chunk: Chunk) -> str | None:

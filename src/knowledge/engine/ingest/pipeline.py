@@ -181,6 +181,8 @@ class IngestPipeline:
                 return self._run_update(claim, report, stop)
             case JobKind.EMBED:
                 return self._run_embed(claim, report, stop)
+            case JobKind.REREAD:
+                return self._run_reread(claim, report, stop)
         raise Internal(f"The ingest pipeline does not run jobs of kind {claim.kind}")
 
     # -- kinds of jobs --------------------------------------------------------------------------
@@ -270,8 +272,32 @@ class IngestPipeline:
         staged = self._begin_staging(claim, document.title, self._choose_vector_model(document.language, stop), stop)
         for chunk in self.chunks.list_of_document(document.id):
             report("Generating embeddings", staged.count, document.chunk_count, JobPhase.WHOLE, "chunks")
-            staged.add_pieces([SplitPassage(chunk.text, chunk.page, chunk.section)])
+            staged.add_pieces([SplitPassage(chunk.text, chunk.page, chunk.section, chunk.lines)])
         staged.finish()
+        publication = _make_republication(document, staged)
+        return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
+
+    def _run_reread(self, claim: JobClaim, report: ReportStep, stop: ShouldStop) -> PublishResult:
+        """Read the original of a document again and replace its chunks; everything else stays."""
+        try:
+            document = self.documents.get(cast(int, claim.document_id))
+        except DocumentNotFound as error:
+            raise Cancelled("The document was removed", job_id=str(claim.uid)) from error
+        staged = self._begin_staging(claim, document.title, self._choose_vector_model(document.language, stop), stop)
+        try:
+            with (
+                open_original(self.files, document.sha256, f"document {document.id}", document_id=document.id) as path,
+                self._read_document(
+                    Source(path, document.filename or document.title), document.title, False, stop
+                ) as reading,
+            ):
+                for part in reading:
+                    report("Generating embeddings", staged.count, document.chunk_count, JobPhase.WHOLE, "chunks")
+                    staged.add_pieces([part] if isinstance(part, SplitPassage) else [])
+            staged.finish()
+        except BaseException:
+            staged.abandon()
+            raise
         publication = _make_republication(document, staged)
         return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
 

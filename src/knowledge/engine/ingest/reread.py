@@ -10,15 +10,18 @@ from knowledge.engine.ingest.originals import open_original
 from knowledge.errors import DocumentNotFound
 from knowledge.extract.base import Source
 from knowledge.extract.pages.packed_words import pack_words
+from knowledge.extract.pages.page_reader import DRAWABLE_TYPES
 from knowledge.extract.process.frames import BrokenFrame, FrameKind
 from knowledge.extract.process.parsers import Parsers, TaskCall
 from knowledge.extract.process.streams import FrameStream
+from knowledge.extract.text.source_code import FENCE_LANGUAGES, MAX_STRUCTURED_BYTES
 from knowledge.model import ExtractionMethod, ReportProgress
 from knowledge.model.pages import PageWords, WordSource
 from knowledge.store.jobs.rows import JobClaim
-from knowledge.store.pages.reread import RereadQueue
+from knowledge.store.pages.reread import RereadQueue, RereadTypes
 from knowledge.store.pages.words import StagedWords
 
+REREAD_TYPES = RereadTypes(frozenset(DRAWABLE_TYPES), frozenset(FENCE_LANGUAGES), MAX_STRUCTURED_BYTES)
 TASK = TaskCall("knowledge.extract.process.tasks:extract_words", {})
 NO_WORDS = StagedWords(0, pack_words(PageWords(0, 0.0, 0.0, (), WordSource.NONE)))
 """Stored under page 0, which no document has, to show that a document without words was read again."""

@@ -37,7 +37,7 @@ from knowledge.store.documents import DocumentStore
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.jobs import JobStore
 from knowledge.store.jobs.rows import MAX_DEATHS, JobClaim
-from knowledge.store.pages.reread import RereadQueue
+from knowledge.store.pages.reread import SPLIT_AGAIN, RereadQueue
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class WorkerPool:
                 raise interrupted_error()
             if claim.kind is JobKind.UNPACK:
                 return self._unpack_archive(claim)
-            if claim.kind is JobKind.REREAD:
+            if claim.kind is JobKind.REREAD and not claim.payload.get(SPLIT_AGAIN):
                 return self._reread_document(claim)
             published = self._ingest.run(
                 claim, self._make_reporter(claim), lambda: self._must_stop(claim), self._make_handover(claim)

@@ -315,7 +315,8 @@ def add_details(
 def build_hit(shown: HydratedPassage, candidates: Candidates, ranking: Ranking, *, explain: bool) -> Hit:
     explanation = explain_hit(shown, candidates, ranking) if explain else None
     match = describe_match(shown.place, candidates)
-    return Hit(shown.chunk, shown.document, shown.relevance, match, shown.text, shown.indexes, explanation)
+    found = shown.relevance, match, shown.text, shown.indexes
+    return Hit(shown.chunk, shown.document, *found, explanation, lines=shown.lines)
 
 
 def describe_match(place: int, candidates: Candidates) -> str:

@@ -54,7 +54,7 @@ from knowledge.toolsets.kb.errors import (
     tools,
 )
 from knowledge.toolsets.staged_uploads import MAX_PARTS, Owner, StagedUpload, StagedUploads, UploadDetails
-from knowledge.toolsets.values import link_hit
+from knowledge.toolsets.values import dump_location, link_hit
 from knowledge.wire import load_ref
 from knowledge.wire.documents import join_section
 from knowledge.wire.values import dump_timestamp
@@ -117,7 +117,7 @@ def dump_hit(hit: Hit) -> Json:
         "title": document.title, "doc_type": document.doc_type, "collection": document.collection,
         "tags": [*list_free_tags(document)], "metadata": document.metadata, "source_path": document.source_path,
         "url": document.url, "created_at": dump_timestamp(document.created_at), "resource": link_hit(hit),
-        "added_by": document.added_by,
+        "added_by": document.added_by, **dump_location(hit),
     }  # fmt: skip
 
 

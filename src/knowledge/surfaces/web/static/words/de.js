@@ -152,6 +152,7 @@ export default {
   original: "Original",
   outline: "Inhalt",
   page: "Seite {page}",
+  lines: "Zeilen {lines}",
   pageOf: "Seite {page} von {pages}",
   pagePicture: "Seite {page} von {title}. Ihr Text lässt sich markieren und steht auch unter „Text“.",
   pages: { one: "{n} Seite", other: "{n} Seiten" },

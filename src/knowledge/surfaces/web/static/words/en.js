@@ -152,6 +152,7 @@ export default {
   original: "Original",
   outline: "Contents",
   page: "page {page}",
+  lines: "lines {lines}",
   pageOf: "Page {page} of {pages}",
   pagePicture: "Page {page} of {title}. Its text can be selected, and is also under “Text”.",
   pages: { one: "{n} page", other: "{n} pages" },
