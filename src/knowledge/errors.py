@@ -48,8 +48,6 @@ class KnowledgeError(Exception):
 
 
 class Invalid(KnowledgeError):
-    """The request has a wrong, missing or unknown value."""
-
     code, status = "invalid", 422
     default_hint = "Correct the request and send it again."
 
@@ -63,8 +61,6 @@ class InvalidParameter(Invalid):
 
 
 class InvalidName(InvalidParameter):
-    """The name is not allowed for a collection."""
-
     code = "invalid_name"
 
 
@@ -105,8 +101,6 @@ class NoValidFiles(Invalid):
 
 
 class Malformed(Invalid):
-    """The body cannot be parsed: broken JSON, a broken form."""
-
     code, status = "malformed", 400
 
 
@@ -298,8 +292,6 @@ class NotNow(Conflict):
 
 
 class EmptyKnowledgeBase(Conflict):
-    """There is no document to search."""
-
     code = "empty_knowledge_base"
     default_hint = "Add a document first."
 
@@ -320,8 +312,6 @@ class WrongMime(UnsupportedFormat):
 
 
 class Unreadable(KnowledgeError):
-    """No text could be extracted from the file."""
-
     code, status = "unreadable", 422
     default_hint = "Open the file in the program that made it, save a new copy, and add that copy."
 
@@ -345,8 +335,6 @@ class OcrFailed(Unreadable):
 
 
 class ParserDied(Unreadable):
-    """The process that reads the file crashed."""
-
     code = "parser_died"
 
 
@@ -377,8 +365,6 @@ class RateLimited(KnowledgeError):
 
 
 class Cancelled(KnowledgeError):
-    """The job was cancelled before it ended."""
-
     code, status = "cancelled", 409
 
 
@@ -397,8 +383,6 @@ class Busy(Unavailable):
 
 
 class Starting(Unavailable):
-    """The server is still opening its data folder."""
-
     code = "starting"
 
 

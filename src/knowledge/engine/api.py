@@ -6,11 +6,11 @@ one Caller, so no verb takes an owner.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Protocol
-from uuid import UUID
 
+from knowledge.engine.insight.protocol import AgentsApi, InsightApi
 from knowledge.engine.oauth.protocol import OAuthApi
 from knowledge.model import (
     Account,
@@ -47,11 +47,9 @@ from knowledge.model import (
     SearchAnswer,
 )
 from knowledge.model.accounts import AccountUsage
-from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusedAttempt
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.documents import ReviewedPart
 from knowledge.model.events import Event
-from knowledge.model.insight import HistoryPoint, QueryCounts, QueryLog, RatedPassage
 from knowledge.model.library import BatchResult, DocumentSelection
 from knowledge.model.maps import MAX_MAP_POINTS, PassageMap
 from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
@@ -231,51 +229,6 @@ class PagesApi(Protocol):
 
     async def outline(self, ref: Ref) -> list[OutlineEntry]:
         """Return the headings of a document of any format."""
-
-
-class AgentsApi(Protocol):
-    """Agents that use MCP: which ones have connected, and which attempts were refused."""
-
-    async def list_seen(self) -> list[Agent]:
-        """Return the caller's agents of the last seven days, the last seen first."""
-
-    async def list_refused(self, address: str) -> list[RefusedAttempt]:
-        """Return the last refused attempts; an account sees those from its own address, without their names."""
-
-    async def record(self, seen: AgentSighting) -> None:
-        """Count the calls of an agent of the caller; for the surface that serves MCP."""
-
-    async def record_refusals(self, refused: Sequence[NewRefusal]) -> None:
-        """Store refused attempts; for the operator alone."""
-
-
-class InsightApi(Protocol):
-    """What the caller asked, which passages were right, and how much happened."""
-
-    async def queries(
-        self, since: datetime | None = None, unanswered: bool = False, page: int = 1, per_page: int = 50
-    ) -> QueryLog:
-        """Return the caller's questions, the last asked first; only logged with KNOWLEDGE_QUERY_LOG."""
-
-    async def forget_queries(self) -> int:
-        """Delete the caller's log of questions and return how many there were."""
-
-    async def rate(self, query: str, chunk: UUID, good: bool | None) -> None:
-        """Mark a passage as a right or wrong answer to a question; None withdraws the mark."""
-
-    async def ratings(self) -> list[RatedPassage]:
-        """Return the passages that the caller has marked, newest first, as far as they still exist."""
-
-    async def history(self, hours: int = 24) -> list[HistoryPoint]:
-        """Return documents, unfinished jobs and searches of the caller over the last hours, oldest first."""
-
-    # -- administration: for the local owner and admins -----------------------------------------
-
-    async def count_queries(self) -> QueryCounts:
-        """Count the questions of all accounts, without their texts."""
-
-    async def server_history(self, hours: int = 24) -> list[HistoryPoint]:
-        """Return documents, unfinished jobs and searches of all accounts together."""
 
 
 class MapsApi(Protocol):

@@ -24,7 +24,6 @@ from knowledge.engine.permissions import check_verb, is_operator, summarize_find
 from knowledge.engine.proxy import CallerProxy
 from knowledge.engine.runtime import Runtime
 from knowledge.engine.search import pipeline as search_pipeline
-from knowledge.engine.search.filters import make_index_filter
 from knowledge.error_codes import make_already_ended, raise_job_error
 from knowledge.errors import DeadlineExceeded, IndexFailed, JobNotFound, KnowledgeError, NotNow
 from knowledge.index.api import Index
@@ -165,7 +164,9 @@ class LocalEngine(LocalGroups):
         incomplete = self._parts.indexer.seq < 0 and self._parts.changes.newest_seq() > 0
         answer = search_pipeline.search(
             query,
-            make_index_filter(query.filter, self._parts.documents, self._parts.collections, self._scope),
+            search_pipeline.make_index_filter(
+                query.filter, self._parts.documents, self._parts.collections, self._scope
+            ),
             index=index,
             passages=self._parts.documents,
             embedder=embedder,

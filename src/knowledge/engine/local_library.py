@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from knowledge.engine.events.broadcaster import Signal
 from knowledge.engine.ingest import accept
 from knowledge.engine.runtime import Runtime
-from knowledge.engine.search.filters import make_index_filter
+from knowledge.engine.search.pipeline import make_index_filter
 from knowledge.engine.search.similar import compute_mean_vector, find_similar
 from knowledge.errors import ConfirmationRequired, EmptyQuery, MissingParameter
 from knowledge.model import DocumentEdit, Hit, Query, Ref, Scope, SearchAnswer, SearchFilter, SearchMode

@@ -9,10 +9,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 from knowledge.engine.api import (
     AccountsApi,
-    AgentsApi,
     CorporaApi,
     Engine,
-    InsightApi,
     LibraryApi,
     MaintenanceApi,
     MapsApi,
@@ -20,6 +18,7 @@ from knowledge.engine.api import (
     PagesApi,
     SessionsApi,
 )
+from knowledge.engine.insight.protocol import AgentsApi, InsightApi
 from knowledge.engine.oauth.protocol import OAuthApi
 from knowledge.model import Caller
 

@@ -141,8 +141,7 @@ browser_sessions = Table(
     Column("expires_at", BigInteger, nullable=False, index=True),
     sqlite_autoincrement=True,
 )
-"""`digest` is the SHA-256 of the token, which is not stored; sessions without an account are the operator's. A session
-that was opened with an API key names it and ends with it."""
+"""`digest` is the SHA-256 of the token; sessions without an account are the operator's, `api_key_id` ends them too."""
 
 oauth_clients = Table(
     "oauth_clients", metadata,
@@ -468,9 +467,8 @@ servers = Table(
     Column("started_at", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
 )
-"""The servers that use this database, with their heartbeats. `applied_seq` is what a server's index has applied of the
-change log and `checkpoint_seq` what it has made durable; `built_model_id` is the model of an index that is built and
-not yet in use. Times are those of the database."""
+"""Heartbeats of the servers that use this database. `applied_seq` is what an index has applied of the change log,
+`checkpoint_seq` what is durable, `built_model_id` the model of an index that is built and not yet in use."""
 
 leases = Table(
     "leases",
@@ -488,8 +486,7 @@ unreferenced_originals = Table(
     Column("sha256", String(64), primary_key=True),
     Column("since", BigInteger, nullable=False, index=True),
 )
-"""Originals in a bucket that no document or job needs, with the time of the database since when; a sweep deletes them
-a day later."""
+"""Originals in a bucket that nothing needs, and since when; a sweep deletes them a day later."""
 
 rate_limit_entries = Table(
     "rate_limit_entries",

@@ -40,7 +40,7 @@ def make_link(document: UUID, first: int = 0, count: int | None = None) -> str:
 
 def dump_location(hit: Hit) -> Json:
     """Return the field with path and lines of source code; empty for other documents."""
-    return {} if hit.location is None else {"location": hit.location}
+    return {} if hit.lines is None or hit.location is None else {"location": hit.location}
 
 
 def link_hit(hit: Hit) -> str:

@@ -100,7 +100,7 @@ class HitShape(DocumentFields, _HitFields):
             chunk.text if first < last else None,
             ChunkMetadataShape(chunk.page, join_section(chunk), chunk.section, chunk.lines),
             hit.explanation,
-            *[*list_document_fields(document), hit.highlights, hit.lines, hit.location],
+            *[*list_document_fields(document), hit.highlights, hit.lines, hit.lines and hit.location],
         )
 
     def to_hit(self) -> Hit:
