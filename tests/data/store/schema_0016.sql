@@ -248,6 +248,47 @@ CREATE TABLE models (
 	CONSTRAINT uq_models_fingerprint UNIQUE (fingerprint)
 );
 INSERT INTO "models" VALUES(1,'bag-of-words/1','bag-of-words',64,1);
+CREATE TABLE oauth_clients (
+	client_id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	redirect_uris JSON NOT NULL, 
+	is_document BOOLEAN NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	expires_at BIGINT NOT NULL, 
+	CONSTRAINT pk_oauth_clients PRIMARY KEY (client_id)
+);
+CREATE TABLE oauth_grants (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
+	account_id BIGINT NOT NULL, 
+	client_id TEXT NOT NULL, 
+	client_name TEXT NOT NULL, 
+	resource TEXT NOT NULL, 
+	scopes TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	last_used_at BIGINT, 
+	expires_at BIGINT NOT NULL, 
+	CONSTRAINT fk_oauth_grants_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+);
+CREATE TABLE oauth_subjects (
+	issuer TEXT NOT NULL, 
+	subject TEXT NOT NULL, 
+	account_id BIGINT NOT NULL, 
+	CONSTRAINT pk_oauth_subjects PRIMARY KEY (issuer, subject), 
+	CONSTRAINT fk_oauth_subjects_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+);
+CREATE TABLE oauth_tokens (
+	digest BLOB NOT NULL, 
+	kind VARCHAR(10) NOT NULL, 
+	account_id BIGINT NOT NULL, 
+	grant_id BIGINT, 
+	scopes TEXT NOT NULL, 
+	details JSON NOT NULL, 
+	expires_at BIGINT NOT NULL, 
+	used_at BIGINT, 
+	CONSTRAINT pk_oauth_tokens PRIMARY KEY (digest), 
+	CONSTRAINT fk_oauth_tokens_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE, 
+	CONSTRAINT fk_oauth_tokens_grant_id FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
+);
 CREATE TABLE page_words (
 	content_id BIGINT NOT NULL, 
 	page INTEGER NOT NULL, 
@@ -351,6 +392,11 @@ CREATE TABLE suggestions (
 	CONSTRAINT pk_suggestions PRIMARY KEY (id)
 );
 INSERT INTO "suggestions" VALUES(1,1,0,1,'document','old tea','Old tea',NULL);
+CREATE TABLE unreferenced_originals (
+	sha256 VARCHAR(64) NOT NULL, 
+	since BIGINT NOT NULL, 
+	CONSTRAINT pk_unreferenced_originals PRIMARY KEY (sha256)
+);
 CREATE TABLE vectors (
 	chunk_id BIGINT NOT NULL, 
 	model_id INTEGER NOT NULL, 
@@ -386,16 +432,19 @@ CREATE INDEX ix_suggestions_document_id ON suggestions (document_id);
 CREATE INDEX ix_suggestions_owner_id ON suggestions (owner_id, kind, sort_key);
 CREATE INDEX ix_suggestions_collection_id ON suggestions (collection_id, kind, sort_key);
 CREATE INDEX ix_rate_limit_entries_ends ON rate_limit_entries (ends);
-CREATE TABLE unreferenced_originals (
-	sha256 VARCHAR(64) NOT NULL, 
-	since BIGINT NOT NULL, 
-	CONSTRAINT pk_unreferenced_originals PRIMARY KEY (sha256)
-);
-CREATE INDEX ix_unreferenced_originals_since ON unreferenced_originals (since);
 CREATE INDEX ix_agents_last_seen ON agents (last_seen);
 CREATE INDEX ix_refused_attempts_last_at ON refused_attempts (last_at);
 CREATE INDEX ix_queries_last_at ON queries (last_at);
 CREATE INDEX ix_ratings_document_id ON ratings (document_id);
+CREATE INDEX ix_oauth_clients_expires_at ON oauth_clients (expires_at);
+CREATE INDEX ix_oauth_grants_account_id ON oauth_grants (account_id);
+CREATE INDEX ix_oauth_grants_client_id ON oauth_grants (client_id);
+CREATE INDEX ix_oauth_grants_expires_at ON oauth_grants (expires_at);
+CREATE INDEX ix_oauth_tokens_account_id ON oauth_tokens (account_id);
+CREATE INDEX ix_oauth_tokens_grant_id ON oauth_tokens (grant_id);
+CREATE INDEX ix_oauth_tokens_expires_at ON oauth_tokens (expires_at);
+CREATE INDEX ix_oauth_subjects_account_id ON oauth_subjects (account_id);
+CREATE INDEX ix_unreferenced_originals_since ON unreferenced_originals (since);
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('collections',1);
 INSERT INTO "sqlite_sequence" VALUES('contents',1);
