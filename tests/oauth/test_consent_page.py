@@ -115,7 +115,7 @@ async def test_the_page_lists_connected_apps_and_revokes_them(
         async with httpx.AsyncClient(base_url=url) as http:
             tokens = await OAuthTestClient(http, url).get_tokens()
         await page.goto(f"{url}/settings")
-        await page.get_by_label("Username").fill("ada")
+        await page.get_by_label("User name").fill("ada")
         await page.get_by_label("Password").fill(PASSWORD)
         await page.get_by_role("button", name="Log in", exact=True).click()
         await page.goto(f"{url}/settings")

@@ -66,6 +66,11 @@ class AccountService:
         new, secret = _make_key(account, name.strip(), expires_at)
         return IssuedKey(self.keys.create(new), account.username, secret)
 
+    def rotate_key(self, account: StoredAccount, key_id: int) -> IssuedKey:
+        """Replace the secret of a key; sessions that were opened with it stay, so that nobody is locked out."""
+        new, secret = _make_key(account, "", None)
+        return IssuedKey(self.keys.rotate(account.id, key_id, new), account.username, secret)
+
     def issue_login_key(self, account: StoredAccount, days: int) -> IssuedKey:
         """Issue a key that expires, for a caller who has given the password of this account."""
         new, secret = _make_key(account, "login", now() + timedelta(days=days))

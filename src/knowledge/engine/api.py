@@ -27,6 +27,7 @@ from knowledge.model import (
     EngineStatus,
     Finding,
     Grant,
+    Hit,
     IssuedKey,
     Job,
     JobFilter,
@@ -45,10 +46,13 @@ from knowledge.model import (
     RetryResult,
     SearchAnswer,
 )
+from knowledge.model.accounts import AccountUsage
 from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusedAttempt
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
+from knowledge.model.documents import ReviewedPart
 from knowledge.model.events import Event
 from knowledge.model.insight import HistoryPoint, QueryCounts, QueryLog, RatedPassage
+from knowledge.model.library import BatchResult, DocumentSelection
 from knowledge.model.maps import MAX_MAP_POINTS, PassageMap
 from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
 from knowledge.model.sessions import ActiveSession, BrowserSession, IssuedSession
@@ -78,7 +82,13 @@ class AccountsApi(Protocol):
 
     async def create_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey: ...
 
+    async def rotate_key(self, key_id: int) -> IssuedKey:
+        """Give a key a new secret, so that the old one is refused from now on; name and expiry stay."""
+
     async def revoke_key(self, key_id: int) -> None: ...
+
+    async def usage(self) -> AccountUsage:
+        """Return what the caller's account stores, and its quota."""
 
     async def change_password(self, old: str, new: str) -> None:
         """Change the password, revoke all login keys and end all sessions; API keys that were created stay valid."""
@@ -138,7 +148,16 @@ class CorporaApi(Protocol):
 
     async def approve(self, ref: int) -> Collection: ...
 
+    async def decline(self, ref: int, reason: str = "") -> Collection:
+        """Make a corpus that waits for approval private again, with a reason for its owner."""
+
     async def revoke_approval(self, ref: int) -> Collection: ...
+
+    async def review(self, ref: int, page: int = 1, per_page: int = 50) -> ResultPage[Document]:
+        """List the documents of a corpus that its owner has made public, before or after approval."""
+
+    async def review_chunks(self, ref: int, document: Ref, offset: int = 0, limit: int | None = None) -> ReviewedPart:
+        """Return a document of a corpus that its owner has made public, with its chunks in reading order."""
 
 
 class McpSessionsApi(Protocol):
@@ -267,6 +286,35 @@ class MapsApi(Protocol):
         """
 
 
+class LibraryApi(Protocol):
+    """Many documents at once, and documents near another one."""
+
+    async def edit_many(self, selection: DocumentSelection, edit: DocumentEdit) -> BatchResult:
+        """Change tags and collection of many documents; those that could not be changed are named with the reason."""
+
+    async def remove_many(self, selection: DocumentSelection, confirm: int | None) -> BatchResult:
+        """Delete many documents; raises ConfirmationRequired with their number unless `confirm` is that number."""
+
+    async def similar(self, ref: Ref, top: int = 5) -> list[Hit]:
+        """Return the nearest passage of each of the documents that are most like this one, nearest first."""
+
+
+class MaintenanceApi(Protocol):
+    """Long work of one server as jobs; NotNow is raised while another one runs on this server."""
+
+    async def verify(self) -> Job:
+        """Compare database, index and originals; the findings become the warnings of the job."""
+
+    async def reindex(self) -> Job:
+        """Rebuild the index of this server from the store and swap it in."""
+
+    async def backup(self) -> Job:
+        """Write an archive of all data into the folder `backups` of the data folder, which keeps the newest three."""
+
+    async def archive(self, ref: Ref) -> Original:
+        """Return the archive that a backup job has written; raises FileNotFound."""
+
+
 class Engine(Protocol):
     @property
     def accounts(self) -> AccountsApi: ...
@@ -295,6 +343,12 @@ class Engine(Protocol):
     @property
     def maps(self) -> MapsApi: ...
 
+    @property
+    def library(self) -> LibraryApi: ...
+
+    @property
+    def maintenance(self) -> MaintenanceApi: ...
+
     def as_caller(self, caller: Caller) -> Engine:
         """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""
 
@@ -311,8 +365,11 @@ class Engine(Protocol):
     async def add(self, new: NewDocument) -> Job:
         """Accept a document and return its job at once; raises Duplicate for the same bytes."""
 
-    async def update_note(self, ref: Ref, text: str) -> Document:
-        """Replace the text of a note atomically, and return it when the new text can be found."""
+    async def update_note(self, ref: Ref, text: str, expected: str | None = None) -> Document:
+        """Replace the text of a note atomically, and return it when the new text can be found.
+
+        Raises DocumentChanged if the note has not the expected revision; nothing is written then.
+        """
 
     # -- jobs -----------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from knowledge.blobs.folder import READ_CHUNK_BYTES, FolderBlobs
 from knowledge.blobs.incoming import digest_file
 from knowledge.engine import verify
 from knowledge.engine.cluster.originals import BACKUP_LEASE_PREFIX
-from knowledge.engine.runtime import BACKUP_COPY_PREFIX, Runtime
 from knowledge.errors import Damaged, KnowledgeError, NotNow, StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.model import Json, now
@@ -34,23 +33,12 @@ from knowledge.version import __version__
 
 DATABASE_MEMBER, FILES_FOLDER, MANIFEST_MEMBER = "knowledge.db", "files", "manifest.json"
 PRODUCT = "knowledge-server backup"
+BACKUP_COPY_PREFIX = "backup-"
+"""File name prefix of the temporary database copies that a backup makes in the data folder."""
 TAR_BLOCK_BYTES = tarfile.BLOCKSIZE
 HOLD_SECONDS = 3600.0
 """Longer than copying the database takes."""
 OLDER_BACKUP_HINT = "The backup itself is damaged: restore an older one."
-
-
-def open_archive(parts: Runtime) -> BackupArchive:
-    """Return a backup of an engine's data, which stops when the engine closes."""
-    return BackupArchive(
-        parts.options.data,
-        parts.database,
-        parts.files,
-        parts.documents,
-        parts.jobs,
-        parts.leases if parts.is_shared else None,
-        stop=lambda: parts.threads.closing,
-    )
 
 
 class BackupArchive:

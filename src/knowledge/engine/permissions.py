@@ -15,10 +15,11 @@ EVERYBODY = frozenset({
     "job", "jobs", "wait", "cancel", "retry", "retry_all", "watch", "crawl_pages", "crawl", "crawl_report", "crawls",
     "document", "documents", "chunks", "original", "edit", "remove", "clear",
     "pages.sizes", "pages.image", "pages.thumbnail", "pages.words", "pages.places", "pages.outline", "maps.read",
+    "library.edit_many", "library.remove_many", "library.similar",
     "collections", "collection", "create_collection", "edit_collection", "remove_collection", "status", "check_ready",
     "accounts.is_registration_open", "accounts.register", "accounts.login", "accounts.find_by_key", "accounts.me",
-    "accounts.list_keys", "accounts.create_key", "accounts.revoke_key", "accounts.change_password",
-    "accounts.delete_me",
+    "accounts.list_keys", "accounts.create_key", "accounts.rotate_key", "accounts.revoke_key", "accounts.usage",
+    "accounts.change_password", "accounts.delete_me",
     "corpora.list_page", "corpora.get", "corpora.create", "corpora.edit", "corpora.remove",
     "corpora.list_grants", "corpora.grant", "corpora.revoke_grant",
     "sessions.list_own", "sessions.revoke", "sessions.revoke_all",
@@ -29,7 +30,8 @@ EVERYBODY = frozenset({
 """For all callers, restricted to the caller's scope."""
 ADMINS = frozenset({
     "verify", "reindex", "reread", "accounts.list_all", "accounts.add", "accounts.disable", "accounts.remove",
-    "corpora.list_pending", "corpora.approve", "corpora.revoke_approval",
+    "corpora.list_pending", "corpora.approve", "corpora.decline", "corpora.revoke_approval",
+    "corpora.review", "corpora.review_chunks", "maintenance.verify", "maintenance.reindex",
     "sessions.list_of", "sessions.revoke_of", "sessions.revoke_all_of",
     "oauth.list_of", "oauth.revoke_of", "oauth.revoke_all_of",
     "insight.count_queries", "insight.server_history",
@@ -37,7 +39,7 @@ ADMINS = frozenset({
 """For the operator and for accounts in ADMIN_USERS."""
 # Not for admins: these verbs give access to the documents of other accounts, or are internal to the surfaces.
 OPERATOR = frozenset({
-    "backup", "accounts.issue_key", REINDEX_WITH_MODEL,
+    "backup", "maintenance.backup", "maintenance.archive", "accounts.issue_key", REINDEX_WITH_MODEL,
     "agents.record_refusals", "mcp_sessions.issue", "mcp_sessions.find_version", "mcp_sessions.end",
     "sessions.open_by_password", "sessions.open_by_key", "sessions.open_for_operator", "sessions.find", "sessions.end",
     "oauth.register_client", "oauth.find_client", "oauth.log_in", "oauth.log_in_by_key", "oauth.find_login",

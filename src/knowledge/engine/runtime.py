@@ -21,6 +21,7 @@ from knowledge.engine.cluster.originals import open_bucket, open_folder
 from knowledge.engine.cluster.signals import ClusterSignals, SignalKind
 from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.crawl.service import CrawlService
+from knowledge.engine.data_folder import open_database, prepare_data_folder
 from knowledge.engine.events.broadcaster import EventBroadcaster, Signal
 from knowledge.engine.indexing.backfill import VectorBackfill
 from knowledge.engine.indexing.follower import IndexFollower, OpenIndex
@@ -31,6 +32,7 @@ from knowledge.engine.insight.local_insight import open_insight
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.jobs.workers import WorkerPool
+from knowledge.engine.maintenance.service import MaintenanceService
 from knowledge.engine.maps.service import MapService
 from knowledge.engine.oauth.service import OAuthService
 from knowledge.engine.pages.service import PageService
@@ -39,7 +41,7 @@ from knowledge.engine.removal import Removal
 from knowledge.engine.search.rerank import open_reranker
 from knowledge.engine.status import StatusReader
 from knowledge.engine.threads import EngineThreads
-from knowledge.errors import KnowledgeError, MissingDependency, Starting, StorageFailed
+from knowledge.errors import KnowledgeError, Starting
 from knowledge.extract.process.parsers import Parsers
 from knowledge.filesystem import file_modes
 from knowledge.malloc import IdleTrimmer
@@ -55,7 +57,6 @@ from knowledge.store.collections import CollectionStore
 from knowledge.store.corpora import CorpusStore
 from knowledge.store.crawls.crawls import CrawlStore
 from knowledge.store.crawls.site_pages import SitePageStore
-from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.events import EventLog
 from knowledge.store.jobs import recovery as job_recovery
@@ -71,7 +72,6 @@ from knowledge.store.pages.reread import RereadQueue
 from knowledge.store.pages.words import PageWordStore
 from knowledge.store.publish import Publisher
 from knowledge.store.row_mapping import make_timestamp
-from knowledge.store.sqlite import DATABASE_NAME, SqliteDatabase
 from knowledge.store.suggestions import SuggestionStore
 from knowledge.store.transfer.marks import require_not_moved
 
@@ -86,8 +86,6 @@ SWEEP_SECONDS = 3600.0
 SWEEP_LEASE = "sweep"
 # Quarantined jobs start this long after the server, so that an operator can cancel them first.
 ALONE_DELAY_SECONDS = 2.0
-BACKUP_COPY_PREFIX = "backup-"
-"""File name prefix of the temporary database copies that a backup makes in the data folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +305,18 @@ class Runtime:
             self.files,
             self.servers if self.is_shared else None,
         )
+        self.maintenance = MaintenanceService(
+            self.options.data,
+            self.database,
+            self.documents,
+            self.chunks,
+            self.files,
+            self.indexer,
+            self.page_words,
+            self.jobs,
+            self.progress,
+            self.leases if self.is_shared else None,
+        )
         self._closing = threading.Event()
         self._trimmer = IdleTrimmer(lambda: self.indexer.seq)
         self._sweeper = threading.Thread(target=self._sweep_periodically, name="sweeper", daemon=True)
@@ -354,6 +364,7 @@ class Runtime:
         self._trimmer.close()
         self.recorder.close()
         self.crawler.close()
+        self.maintenance.close()
         self.workers.close()
         with suppress(KnowledgeError):
             job_recovery.release_unfinished(self.database, self.server_id or None)
@@ -471,31 +482,3 @@ class Runtime:
                 self._sweep_once()
             except Exception:
                 log.exception("deleting unreferenced data failed; retrying in %.0f s", SWEEP_SECONDS)
-
-
-def open_database(data: Path, url: str | None) -> Database:
-    return SqliteDatabase(data / DATABASE_NAME) if url is None else open_postgres(url)
-
-
-def open_postgres(url: str) -> Database:
-    try:
-        from knowledge.store.postgres.postgres import PostgresDatabase  # lazy: needs the extra
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "KNOWLEDGE_DATABASE_URL needs the driver of PostgreSQL, which is not installed",
-            hint="pip install 'knowledge-server[cluster]'",
-        ) from error
-    return PostgresDatabase(url)
-
-
-def prepare_data_folder(data: Path) -> None:
-    """Create the data folder, make it private, and delete database copies of killed backups."""
-    try:
-        file_modes.make_folder(data)
-        tightened = file_modes.make_private(data)
-    except OSError as error:
-        raise StorageFailed(f"The data folder {data} cannot be used: {error.strerror or error}") from error
-    if tightened:
-        log.info("made %d paths of the data folder private that other users could read", tightened)
-    for copy in data.glob(f"{BACKUP_COPY_PREFIX}*.db*"):
-        copy.unlink(missing_ok=True)

@@ -78,6 +78,7 @@ class StatusReader:
             processes=ProcessStatus() if for_account else self._measure_processes(),
             database="" if for_account else self._database.product,
             servers=servers,
+            free_bytes=0 if for_account else shutil.disk_usage(self._data).free,
         )
 
     def _list_servers(self, servers: ServerStore) -> tuple[ServerStatus, ...]:

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -41,6 +42,9 @@ REINDEX_HINT = "Run 'knowledge reindex'."
 REREAD_HINT = "Remove this document and add it again, or restore a backup; searches do not need these boxes."
 RESTORE_FILE_HINT = "Add the same file again, or restore a backup."
 REMOVE_STRAY_HINT = "Restart the server: it removes files that no document refers to."
+VERIFY_STEPS = 7
+ReportCheck: TypeAlias = Callable[[int, str], None]
+"""Receives how many checks are done, and the part that the next one is about: store, index or files."""
 READ_ERRORS = (KnowledgeError, OSError, ValueError, RuntimeError, ReadError)
 
 
@@ -52,6 +56,7 @@ def verify_all(
     indexer: IndexFollower,
     words: PageWordStore,
     stop: ShouldStop,
+    report: ReportCheck,
 ) -> Iterator[Finding]:
     """Yield all findings; a check that fails becomes a finding, and the next check runs."""
     steps: tuple[tuple[str, str, Callable[[], Iterator[Finding]]], ...] = (
@@ -65,6 +70,7 @@ def verify_all(
     )
     for number, (part, hint, step) in enumerate(steps, 1):
         started = time.monotonic()
+        report(number - 1, part)
         try:
             yield from step()
         except READ_ERRORS as error:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from knowledge.model.values import LOCAL_OWNER
+from knowledge.model.values import LOCAL_OWNER, Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,11 @@ class Scope:
 
     def may_write(self, owner: int, collection: int) -> bool:
         return owner == self.owner or collection in self.writable
+
+    def find_access(self, owner: int, collection: int) -> Access:
+        if owner == self.owner:
+            return Access.OWN
+        return Access.WRITE if collection in self.writable else Access.READ
 
 
 class CallerKind(StrEnum):
@@ -88,6 +93,17 @@ class IssuedKey:
     key: ApiKey
     username: str
     secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountUsage:
+    """What an account stores, queued uploads included, and its quota."""
+
+    documents: int
+    bytes: int
+    max_documents: int | None
+    """None is no limit."""
+    max_bytes: int | None
 
 
 class Permission(StrEnum):

@@ -169,7 +169,7 @@ class DocumentFilter:
     facets: tuple[FacetName, ...] = ()
     """Count all documents of the list by these properties."""
     sort: str = "created_at"
-    """created_at, updated_at, title, filename or size_bytes."""
+    """created_at, updated_at, title, filename, size_bytes, doc_type or chunk_count."""
     descending: bool = True
     page: int = 1
     per_page: int = 50

@@ -118,6 +118,8 @@ class EngineStatus:
     """Name and version of the database, such as 'SQLite 3.45.1'."""
     servers: tuple[ServerStatus, ...] = ()
     """The servers that use this database, if several can."""
+    free_bytes: int = 0
+    """Free space on the disk of the data folder; 0 for an account."""
 
     @property
     def health(self) -> str:

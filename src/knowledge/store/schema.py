@@ -91,9 +91,10 @@ curations = Table(
     Column("version", Text, nullable=False),
     Column("is_public", Boolean, nullable=False),
     Column("is_approved", Boolean, nullable=False),
+    Column("declined", Text),
     Index("ix_curations_is_public", "is_public", "is_approved"),
 )
-"""Curated collections (corpora)."""
+"""Curated collections (corpora); `declined` is the reason of an admin, which may be empty, until it is public again."""
 
 accounts = Table(
     "accounts",
@@ -145,12 +146,9 @@ that was opened with an API key names it and ends with it."""
 
 oauth_clients = Table(
     "oauth_clients", metadata,
-    Column("client_id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("redirect_uris", JSON, nullable=False),
-    Column("is_document", Boolean, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("expires_at", BigInteger, nullable=False, index=True),
+    Column("client_id", Text, primary_key=True), Column("name", Text, nullable=False),
+    Column("redirect_uris", JSON, nullable=False), Column("is_document", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False), Column("expires_at", BigInteger, nullable=False, index=True),
 )  # fmt: skip
 """Clients of OAuth that registered themselves, and cached client ID metadata documents, whose id is their URL."""
 
@@ -161,8 +159,7 @@ oauth_grants = Table(
     Column("client_id", Text, nullable=False, index=True), Column("client_name", Text, nullable=False),
     Column("resource", Text, nullable=False), Column("scopes", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False), Column("last_used_at", BigInteger),
-    Column("expires_at", BigInteger, nullable=False, index=True),
-    sqlite_autoincrement=True,
+    Column("expires_at", BigInteger, nullable=False, index=True), sqlite_autoincrement=True,
 )  # fmt: skip
 """What an account has allowed a client of OAuth: one row for all tokens of the family."""
 

@@ -94,8 +94,8 @@ class Acceptor:
         self._wake_workers()
         return queued
 
-    def accept_update(self, note: Document, text: str, scope: Scope) -> Job:
-        """Queue a new text for a note."""
+    def accept_update(self, note: Document, text: str, scope: Scope, expected: str | None = None) -> Job:
+        """Queue a new text for a note; it is published if the note still has the expected revision then."""
         arrived = self.write_incoming(text.encode("utf-8"))
         with self._files.adopt_incoming(arrived, self._documents.is_file_referenced) as received:
             described = {name: getattr(note, name) for name in DESCRIPTION_FIELDS}
@@ -108,7 +108,7 @@ class Acceptor:
                 scope.owner,
                 note.collection_id,
                 make_note_title(text),
-                {**origin.dump(), "document_id": note.id},
+                {**origin.dump(), "document_id": note.id, "expected": expected},
                 received.sha256,
                 PRIORITY_INTERACTIVE,
             )

@@ -260,8 +260,11 @@ class IngestPipeline:
     def _run_update(self, claim: JobClaim, report: ReportStep, stop: ShouldStop) -> PublishResult:
         document = self.documents.get(cast(int, claim.payload["document_id"]))
         origin = DocumentOrigin.load(claim.payload)
+        expected = cast("str | None", claim.payload.get("expected"))
         publication = self._prepare_publication(claim, origin, report, stop)
-        return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
+        return self._publish_or_drop(
+            publication, lambda: self.publisher.replace(claim, document.id, publication, expected)
+        )
 
     def _run_embed(self, claim: JobClaim, report: ReportStep, stop: ShouldStop) -> PublishResult:
         """Embed the chunks of a document again, under its new title."""

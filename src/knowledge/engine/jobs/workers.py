@@ -17,6 +17,7 @@ from knowledge.engine.ingest import reread, unpack
 from knowledge.engine.ingest.pipeline import Handover, IngestPipeline
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
+from knowledge.engine.maintenance.service import interrupted_error
 from knowledge.errors import (
     Cancelled,
     DocumentNotFound,
@@ -30,7 +31,7 @@ from knowledge.errors import (
     UnsupportedFormat,
 )
 from knowledge.model import JobError, JobKind, JobStatus
-from knowledge.model.jobs import JobPhase
+from knowledge.model.jobs import MAINTENANCE_KINDS, JobPhase
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
 from knowledge.store.jobs.document_queue import DocumentQueue
@@ -183,6 +184,8 @@ class WorkerPool:
     def _execute_claim(self, claim: JobClaim) -> str:
         """Run one job and store its failure; success is stored later, when the index has applied the change."""
         try:
+            if claim.kind in MAINTENANCE_KINDS:  # its server has ended; no other one can go on with it
+                raise interrupted_error()
             if claim.kind is JobKind.UNPACK:
                 return self._unpack_archive(claim)
             if claim.kind is JobKind.REREAD and not claim.payload.get(SPLIT_AGAIN):

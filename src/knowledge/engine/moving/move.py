@@ -15,6 +15,7 @@ from time import perf_counter
 
 from knowledge import failpoints
 from knowledge.engine.cluster.originals import check_originals
+from knowledge.engine.data_folder import open_database
 from knowledge.engine.moving import originals
 from knowledge.engine.moving.places import (
     OpenPlace,
@@ -25,7 +26,6 @@ from knowledge.engine.moving.places import (
     require_source,
 )
 from knowledge.engine.moving.progress import MoveProgress
-from knowledge.engine.runtime import open_database
 from knowledge.errors import DatabaseFailed, DataMoved, NotNow
 from knowledge.model import Json, now
 from knowledge.store.database import Database

@@ -11,7 +11,7 @@ from knowledge.blobs.api import Blobs
 from knowledge.blobs.folder import FolderBlobs
 from knowledge.blobs.s3.bucket_url import parse_bucket_url
 from knowledge.engine.cluster.originals import make_bucket_blobs, open_bucket
-from knowledge.engine.runtime import open_database
+from knowledge.engine.data_folder import open_database
 from knowledge.engine.sharing.leader import hold_data_folder
 from knowledge.errors import InvalidParameter, NotNow
 from knowledge.filesystem import file_modes

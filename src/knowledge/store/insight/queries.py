@@ -16,9 +16,9 @@ from knowledge.model.insight import ANSWERED_RELEVANCE, LoggedQuery, QueryCounts
 from knowledge.store import schema
 from knowledge.store.accounts.accounts import require_owner
 from knowledge.store.database import Database
-from knowledge.store.documents import visible_to
 from knowledge.store.insight.agents import make_identity
 from knowledge.store.insight.tables import queries, ratings
+from knowledge.store.library.filters import visible_to
 from knowledge.store.prepared_statements import insert_if_absent
 from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 from knowledge.store.suggestions import fold_text

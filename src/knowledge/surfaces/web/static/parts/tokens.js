@@ -18,7 +18,7 @@ export async function enterTokens() {
 /** Nothing, if no client has tokens. */
 export const tokensView = () => [
   problem && problemView(problem, enterTokens),
-  list?.length ? h("h3", { key: "tokens-title" }, say("tokens")) : null,
+  list?.length ? h("h2", { key: "tokens-title" }, say("tokens")) : null,
   list?.length ? h("ul.rows", { key: "tokens" }, list.map(tokenView)) : null,
 ];
 
