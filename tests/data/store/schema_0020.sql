@@ -69,12 +69,12 @@ CREATE TABLE chunks (
 	text TEXT NOT NULL, 
 	page INTEGER, 
 	section JSON NOT NULL, 
-	digest BLOB NOT NULL, checksum BLOB, 
+	digest BLOB NOT NULL, checksum BLOB, first_line INTEGER, last_line INTEGER, 
 	CONSTRAINT uq_chunks_content_id_position UNIQUE (content_id, position), 
 	CONSTRAINT uq_chunks_uid UNIQUE (uid), 
 	CONSTRAINT fk_chunks_content_id FOREIGN KEY(content_id) REFERENCES contents (id)
 );
-INSERT INTO "chunks" VALUES(1,'2b5c7a5c2f0a4a3c9c4a2d6c8f1e7b12',1,0,'tea in the kitchen',NULL,'[]',X'00112233445566778899AABBCCDDEEFF',X'5E8865F0C3AD64259897FAA97E510EF0');
+INSERT INTO "chunks" VALUES(1,'2b5c7a5c2f0a4a3c9c4a2d6c8f1e7b12',1,0,'tea in the kitchen',NULL,'[]',X'00112233445566778899AABBCCDDEEFF',X'5E8865F0C3AD64259897FAA97E510EF0',NULL,NULL);
 CREATE TABLE collections (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
 	uid CHAR(32) NOT NULL, 
@@ -248,6 +248,47 @@ CREATE TABLE models (
 	CONSTRAINT uq_models_fingerprint UNIQUE (fingerprint)
 );
 INSERT INTO "models" VALUES(1,'bag-of-words/1','bag-of-words',64,1);
+CREATE TABLE oauth_clients (
+	client_id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	redirect_uris JSON NOT NULL, 
+	is_document BOOLEAN NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	expires_at BIGINT NOT NULL, 
+	CONSTRAINT pk_oauth_clients PRIMARY KEY (client_id)
+);
+CREATE TABLE oauth_grants (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
+	account_id BIGINT NOT NULL, 
+	client_id TEXT NOT NULL, 
+	client_name TEXT NOT NULL, 
+	resource TEXT NOT NULL, 
+	scopes TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	last_used_at BIGINT, 
+	expires_at BIGINT NOT NULL, 
+	CONSTRAINT fk_oauth_grants_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+);
+CREATE TABLE oauth_subjects (
+	issuer TEXT NOT NULL, 
+	subject TEXT NOT NULL, 
+	account_id BIGINT NOT NULL, 
+	CONSTRAINT pk_oauth_subjects PRIMARY KEY (issuer, subject), 
+	CONSTRAINT fk_oauth_subjects_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+);
+CREATE TABLE oauth_tokens (
+	digest BLOB NOT NULL, 
+	kind VARCHAR(10) NOT NULL, 
+	account_id BIGINT NOT NULL, 
+	grant_id BIGINT, 
+	scopes TEXT NOT NULL, 
+	details JSON NOT NULL, 
+	expires_at BIGINT NOT NULL, 
+	used_at BIGINT, 
+	CONSTRAINT pk_oauth_tokens PRIMARY KEY (digest), 
+	CONSTRAINT fk_oauth_tokens_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE, 
+	CONSTRAINT fk_oauth_tokens_grant_id FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
+);
 CREATE TABLE page_words (
 	content_id BIGINT NOT NULL, 
 	page INTEGER NOT NULL, 
@@ -351,6 +392,11 @@ CREATE TABLE suggestions (
 	CONSTRAINT pk_suggestions PRIMARY KEY (id)
 );
 INSERT INTO "suggestions" VALUES(1,1,0,1,'document','old tea','Old tea',NULL);
+CREATE TABLE unreferenced_originals (
+	sha256 VARCHAR(64) NOT NULL, 
+	since BIGINT NOT NULL, 
+	CONSTRAINT pk_unreferenced_originals PRIMARY KEY (sha256)
+);
 CREATE TABLE vectors (
 	chunk_id BIGINT NOT NULL, 
 	model_id INTEGER NOT NULL, 
@@ -390,6 +436,15 @@ CREATE INDEX ix_agents_last_seen ON agents (last_seen);
 CREATE INDEX ix_refused_attempts_last_at ON refused_attempts (last_at);
 CREATE INDEX ix_queries_last_at ON queries (last_at);
 CREATE INDEX ix_ratings_document_id ON ratings (document_id);
+CREATE INDEX ix_oauth_clients_expires_at ON oauth_clients (expires_at);
+CREATE INDEX ix_oauth_grants_account_id ON oauth_grants (account_id);
+CREATE INDEX ix_oauth_grants_client_id ON oauth_grants (client_id);
+CREATE INDEX ix_oauth_grants_expires_at ON oauth_grants (expires_at);
+CREATE INDEX ix_oauth_tokens_account_id ON oauth_tokens (account_id);
+CREATE INDEX ix_oauth_tokens_grant_id ON oauth_tokens (grant_id);
+CREATE INDEX ix_oauth_tokens_expires_at ON oauth_tokens (expires_at);
+CREATE INDEX ix_oauth_subjects_account_id ON oauth_subjects (account_id);
+CREATE INDEX ix_unreferenced_originals_since ON unreferenced_originals (since);
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('collections',1);
 INSERT INTO "sqlite_sequence" VALUES('contents',1);
