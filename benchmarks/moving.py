@@ -21,7 +21,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, insert
 
 from knowledge.engine.moving.move import move_data, plan_move
-from knowledge.engine.moving.places import Place
+from knowledge.engine.moving.places import DataPlace
 from knowledge.engine.moving.progress import SilentProgress
 from knowledge.store import schema
 from knowledge.store.postgres.postgres import PostgresDatabase
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def measure_moves(folder: Path, url: str, passages: int) -> list[Result]:
-    source, target, back = Place(folder / "data"), Place(folder / "data", url), Place(folder / "back")
+    source, target, back = DataPlace(folder / "data"), DataPlace(folder / "data", url), DataPlace(folder / "back")
     fill_folder(source.data, passages)
     megabytes = (source.data / DATABASE_NAME).stat().st_size / 1e6
     what = f"{passages:,} passages, {megabytes:.0f} MB"
@@ -69,7 +69,7 @@ def measure_moves(folder: Path, url: str, passages: int) -> list[Result]:
     _, copied = run_timed(lambda: database.copy_to(folder / "copy.db"))
     database.close()
     _, to_folder = run_timed(
-        lambda: move_data(Place(folder / "scratch", url, str(folder / "data" / "files")), back, SilentProgress())
+        lambda: move_data(DataPlace(folder / "scratch", url, str(folder / "data" / "files")), back, SilentProgress())
     )
     return [
         Result(f"migrate to PostgreSQL and compare ({what})", to_postgres, "s"),

@@ -16,7 +16,7 @@ import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.moving.places import Place
+from knowledge.engine.moving.places import DataPlace
 from knowledge.engine.moving.progress import SilentProgress
 from knowledge.engine.moving.restore import restore_into
 from knowledge.engine.verify import check_database
@@ -54,10 +54,10 @@ async def test_a_backup_of_postgresql_is_restored_into_a_folder_and_into_postgre
     with running(on_postgres, parsers) as engine:
         archive = await read_backup(engine)
     assert not list(folder.data.glob("backup-*"))
-    restore_into(io.BytesIO(archive), Place(tmp_path / "restored"), SilentProgress())
+    restore_into(io.BytesIO(archive), DataPlace(tmp_path / "restored"), SilentProgress())
     with running(Settings(data=tmp_path / "restored", workers=2), parsers) as engine:
         await require_same(engine, folder)
-    restore_into(io.BytesIO(archive), Place(tmp_path / "server", other_url), SilentProgress())
+    restore_into(io.BytesIO(archive), DataPlace(tmp_path / "server", other_url), SilentProgress())
     with running(Settings(data=tmp_path / "server", database_url=other_url, workers=2), parsers) as engine:
         await require_same(engine, folder)
 
@@ -69,7 +69,7 @@ async def test_a_backup_of_a_folder_is_restored_into_postgresql(
         (tmp_path / "all.tar").write_bytes(await read_backup(engine))
     originals = tmp_path / "originals"
     with (tmp_path / "all.tar").open("rb") as archive:
-        restore_into(archive, Place(tmp_path / "server", url, str(originals)), SilentProgress())
+        restore_into(archive, DataPlace(tmp_path / "server", url, str(originals)), SilentProgress())
     settings = Settings(data=tmp_path / "server", database_url=url, originals=originals, workers=2)
     with running(settings, parsers) as engine:
         await require_same(engine, folder)
@@ -129,7 +129,7 @@ async def test_what_another_server_removes_during_a_backup_is_in_it(
         later = await add_note(remover.as_caller(Caller()), "removed after the backup")
         await remover.as_caller(Caller()).remove(later.id)
         assert not (originals / later.sha256[:2] / later.sha256).exists()
-    restore_into(io.BytesIO(content), Place(tmp_path / "restored"), SilentProgress())
+    restore_into(io.BytesIO(content), DataPlace(tmp_path / "restored"), SilentProgress())
     with running(Settings(data=tmp_path / "restored", workers=2), parsers) as engine:
         await require_same(engine, folder)
 

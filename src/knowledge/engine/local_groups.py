@@ -10,8 +10,8 @@ from knowledge.engine.local_corpora import CorpusReader, LocalCorpora
 from knowledge.engine.local_library import LocalLibrary
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.local_sessions import LocalSessions
-from knowledge.engine.maintenance.local_maintenance import LocalMaintenance
-from knowledge.engine.maps.local_maps import LocalMaps
+from knowledge.engine.maintenance.service import LocalMaintenance
+from knowledge.engine.maps.service import LocalMaps
 from knowledge.engine.oauth.local_oauth import LocalOAuth
 from knowledge.engine.pages.local_pages import LocalPages
 from knowledge.engine.runtime import Runtime

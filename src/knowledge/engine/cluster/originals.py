@@ -12,8 +12,7 @@ from knowledge.blobs.folder import FolderBlobs
 from knowledge.blobs.s3.bucket_url import BucketUrl
 from knowledge.errors import MissingDependency, OriginalsRefused, OriginalsUnavailable, StorageFailed
 from knowledge.store.cluster.leases import LeaseStore
-from knowledge.store.cluster.originals_id import read_originals_id, store_originals_id
-from knowledge.store.cluster.unreferenced_originals import UnreferencedOriginalStore
+from knowledge.store.cluster.stored_originals import UnreferencedOriginalStore, read_originals_id, store_originals_id
 from knowledge.store.database import Database
 from knowledge.store.postgres.locks import run_with_file_lock
 

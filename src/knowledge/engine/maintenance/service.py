@@ -17,9 +17,10 @@ from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.maintenance.archives import ArchiveFolder
 from knowledge.engine.permissions import summarize_findings
+from knowledge.engine.threads import EngineThreads
 from knowledge.engine.verify import VERIFY_STEPS, ReportCheck, verify_all
 from knowledge.errors import Cancelled, Internal, KnowledgeError, NotNow
-from knowledge.model import Finding, Job, JobError, JobKind, JobStatus, Original, Scope, new_uid, now
+from knowledge.model import Finding, Job, JobError, JobKind, JobStatus, Original, Ref, Scope, new_uid, now
 from knowledge.model.jobs import JobPhase
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.cluster.leases import LeaseStore
@@ -199,3 +200,26 @@ class MaintenanceService:
 
 def interrupted_error() -> NotNow:
     return NotNow("The server ended while this job was running", hint="Start it again.")
+
+
+class LocalMaintenance:
+    def __init__(
+        self, threads: EngineThreads, service: MaintenanceService, jobs: JobStore, scope: Scope, *, for_operator: bool
+    ) -> None:
+        self._run, self._service, self._jobs = threads.run, service, jobs
+        self._scope, self._for_operator = scope, for_operator
+
+    async def verify(self) -> Job:
+        return await self._start(JobKind.VERIFY)
+
+    async def reindex(self) -> Job:
+        return await self._start(JobKind.REINDEX)
+
+    async def backup(self) -> Job:
+        return await self._start(JobKind.BACKUP)
+
+    async def archive(self, ref: Ref) -> Original:
+        return await self._run(lambda: self._service.find_archive(self._jobs.find(ref, self._scope)))
+
+    async def _start(self, kind: JobKind) -> Job:
+        return await self._run(lambda: self._service.start(kind, self._scope, for_operator=self._for_operator))

@@ -18,8 +18,8 @@ from knowledge.engine.cluster.originals import check_originals
 from knowledge.engine.data_folder import open_database
 from knowledge.engine.moving import originals
 from knowledge.engine.moving.places import (
+    DataPlace,
     OpenPlace,
-    Place,
     open_originals_alone,
     open_place,
     require_clear_folder,
@@ -68,7 +68,7 @@ class MoveReport:
         return asdict(self)
 
 
-def plan_move(source: Place, target: Place) -> MoveReport:
+def plan_move(source: DataPlace, target: DataPlace) -> MoveReport:
     """Check a move, and estimate what it copies and how long it takes; nothing is changed."""
     require_source(source)
     with ExitStack() as stack:
@@ -89,7 +89,7 @@ def plan_move(source: Place, target: Place) -> MoveReport:
     return _make_report(source, target, rows, sum(rows.values()), todo, seconds)
 
 
-def move_data(source: Place, target: Place, progress: MoveProgress) -> MoveReport:
+def move_data(source: DataPlace, target: DataPlace, progress: MoveProgress) -> MoveReport:
     """Copy everything to the target, compare both, and mark the source as moved."""
     started = perf_counter()
     require_source(source)
@@ -148,7 +148,7 @@ def compare_rows(source: Database, target: Database, rows: dict[str, int], progr
         raise DatabaseFailed(f"The copy differs in {', '.join(different)}", hint=UNCHANGED_HINT, tables=[*different])
 
 
-def _require_free_target(target: Place, moved_to: MoveMark | None) -> MoveMark | None:
+def _require_free_target(target: DataPlace, moved_to: MoveMark | None) -> MoveMark | None:
     """Return the mark of our own unfinished move at the target; raises NotNow if the target has other data."""
     if target.database_url is None:
         require_clear_folder(target.data)
@@ -173,7 +173,7 @@ def _require_free_target(target: Place, moved_to: MoveMark | None) -> MoveMark |
     return None
 
 
-def _look_into_folder(target: Place) -> tuple[list[str], MoveMark | None]:
+def _look_into_folder(target: DataPlace) -> tuple[list[str], MoveMark | None]:
     if not (target.data / DATABASE_NAME).exists():
         return [], None
     database = open_database(target.data, None)
@@ -211,7 +211,7 @@ def _finish(old: OpenPlace, new: OpenPlace, mark: MoveMark) -> None:
     write_mark(new.database, MOVED_FROM_NAME, MoveMark(mark.id, mark.place, MoveState.DONE, at))
 
 
-def _find_originals_to_copy(needed: dict[str, int], old: OpenPlace, target: Place) -> originals.OriginalsToCopy:
+def _find_originals_to_copy(needed: dict[str, int], old: OpenPlace, target: DataPlace) -> originals.OriginalsToCopy:
     if target.originals_location == old.place.originals_location:
         return originals.OriginalsToCopy(needed, {})
     if not target.is_bucket and not Path(target.originals_location).exists():
@@ -224,7 +224,7 @@ def _is_done(mark: MoveMark | None) -> bool:
     return mark is not None and mark.state is MoveState.DONE
 
 
-def _report_moved(old: OpenPlace, target: Place) -> MoveReport:
+def _report_moved(old: OpenPlace, target: DataPlace) -> MoveReport:
     with old.database.read() as connection:
         rows = {table.name: count for table in list_copied_tables() if (count := count_rows(connection, table))}
     nothing = originals.OriginalsToCopy({}, {})
@@ -232,8 +232,8 @@ def _report_moved(old: OpenPlace, target: Place) -> MoveReport:
 
 
 def _make_report(
-    source: Place,
-    target: Place,
+    source: DataPlace,
+    target: DataPlace,
     rows: dict[str, int],
     copied: int,
     todo: originals.OriginalsToCopy,

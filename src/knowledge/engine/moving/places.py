@@ -27,7 +27,7 @@ ALLOWED_NAMES = {"engine.lock", "engine.json", "files", DATABASE_NAME, f"{DATABA
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DataPlace:
     """A database and its originals."""
 
     data: Path
@@ -56,12 +56,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class OpenPlace:
-    place: Place
+    place: DataPlace
     database: Database
     originals: Blobs
 
 
-def parse_target(to: str, originals: str | None, source: Place) -> Place:
+def parse_target(to: str, originals: str | None, source: DataPlace) -> DataPlace:
     """Parse the options --to and --originals."""
     if to.startswith(FOLDER_PREFIX):
         path = to.removeprefix(FOLDER_PREFIX)
@@ -73,7 +73,7 @@ def parse_target(to: str, originals: str | None, source: Place) -> Place:
                 hint="Leave out --originals.",
                 parameter="originals",
             )
-        return Place(Path(path).expanduser().absolute())
+        return DataPlace(Path(path).expanduser().absolute())
     if "://" not in to:
         raise InvalidParameter(
             f"--to {to[:80]} is neither a database URL nor folder:PATH",
@@ -87,11 +87,11 @@ def parse_target(to: str, originals: str | None, source: Place) -> Place:
         parse_bucket_url(originals)
     elif originals:
         originals = str(Path(originals).expanduser().absolute())
-    return Place(source.data, to, originals or source.originals_location)
+    return DataPlace(source.data, to, originals or source.originals_location)
 
 
 @contextmanager
-def open_place(place: Place) -> Iterator[OpenPlace]:
+def open_place(place: DataPlace) -> Iterator[OpenPlace]:
     """Open a place that no server uses, and keep servers away until the block ends."""
     with ExitStack() as stack:
         if place.database_url is None:
@@ -104,14 +104,14 @@ def open_place(place: Place) -> Iterator[OpenPlace]:
         yield OpenPlace(place, database, open_originals(place, database, place.data))
 
 
-def open_originals(place: Place, database: Database, scratch: Path) -> Blobs:
+def open_originals(place: DataPlace, database: Database, scratch: Path) -> Blobs:
     """Open the originals of a place that no server uses; those of a bucket need a folder for files on their way."""
     if place.is_bucket:
         return open_bucket(database, parse_bucket_url(place.originals), scratch, CACHE_BYTES)
     return FolderBlobs(Path(place.originals_location))
 
 
-def open_originals_alone(place: Place, database: Database, scratch: Path) -> Blobs:
+def open_originals_alone(place: DataPlace, database: Database, scratch: Path) -> Blobs:
     """Open the originals of a place to look at them, while its database may not exist; nothing may be stored."""
     if place.is_bucket:
         return make_bucket_blobs(database, parse_bucket_url(place.originals), scratch, CACHE_BYTES)
@@ -127,7 +127,7 @@ def _keep_files_private() -> Iterator[None]:
         file_modes.UMASK.leave()
 
 
-def require_source(place: Place) -> None:
+def require_source(place: DataPlace) -> None:
     """Raise NotNow if there is nothing to move."""
     if place.database_url is None and not (place.data / DATABASE_NAME).exists():
         raise NotNow(

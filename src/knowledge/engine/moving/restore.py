@@ -9,7 +9,7 @@ from knowledge.engine.backup import restore_backup, unpack_backup
 from knowledge.engine.cluster.originals import check_originals
 from knowledge.engine.moving import originals
 from knowledge.engine.moving.move import compare_rows, copy_rows
-from knowledge.engine.moving.places import OpenPlace, Place, open_place
+from knowledge.engine.moving.places import DataPlace, OpenPlace, open_place
 from knowledge.engine.moving.progress import MoveProgress
 from knowledge.errors import NotNow
 from knowledge.model import Json, now
@@ -22,7 +22,7 @@ from knowledge.store.transfer.tables import MOVED_FROM_NAME
 EMPTY_TARGET_HINT = "Create an empty database, and name it with KNOWLEDGE_DATABASE_URL."
 
 
-def restore_into(archive: BinaryIO, place: Place, progress: MoveProgress) -> Json:
+def restore_into(archive: BinaryIO, place: DataPlace, progress: MoveProgress) -> Json:
     """Restore a backup into an empty place and return its manifest; with the same file an interrupted one goes on."""
     if place.database_url is None:
         return restore_backup(archive, place.data)
@@ -37,7 +37,7 @@ def restore_into(archive: BinaryIO, place: Place, progress: MoveProgress) -> Jso
                 f"{place.describe()} has the rows of another unfinished copy, from {found.place}",
                 hint=EMPTY_TARGET_HINT,
             )
-        with open_place(Place(draft)) as old, open_place(place) as new:
+        with open_place(DataPlace(draft)) as old, open_place(place) as new:
             write_mark(new.database, MOVED_FROM_NAME, mark)
             failpoints.trigger("move.begun")
             _copy_everything(old, new, progress)

@@ -14,9 +14,7 @@ from knowledge import wire
 from knowledge.engine.remote.corpora import RemoteCorpora
 from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
 from knowledge.engine.remote.insight import RemoteAgents, RemoteInsight
-from knowledge.engine.remote.library import RemoteLibrary
-from knowledge.engine.remote.maintenance import RemoteMaintenance
-from knowledge.engine.remote.maps import RemoteMaps
+from knowledge.engine.remote.library import RemoteLibrary, RemoteMaintenance, RemoteMaps
 from knowledge.engine.remote.oauth import RemoteOAuth
 from knowledge.engine.remote.sessions import RemoteSessions
 from knowledge.errors import ExpiredKey, Unauthenticated

@@ -27,7 +27,6 @@ from knowledge.surfaces.rest import (
     jobs,
     library,
     maintenance,
-    maps,
     pages,
     search,
     sessions,
@@ -78,9 +77,10 @@ def make_rest_app(
     app.add_middleware(Compression)
     add_error_handlers(app)
     routers = [
-        search.router, jobs.router, library.router, documents.router, pages.router, maps.router, collections.router,
-        crawls.router, users.router, corpora.router, admin.router, status.router, events.router, sessions.router,
-        sessions.admin_router, agents.router, insight.router, tokens.router, tokens.admin_router, maintenance.router,
+        search.router, jobs.router, library.router, documents.router, pages.router, library.map_router,
+        collections.router, crawls.router, users.router, corpora.router, admin.router, status.router, events.router,
+        sessions.router, sessions.admin_router, agents.router, insight.router, tokens.router, tokens.admin_router,
+        maintenance.router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
         app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))

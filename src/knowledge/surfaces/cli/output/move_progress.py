@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from knowledge.config import Settings
-    from knowledge.engine.moving.places import Place
+    from knowledge.engine.moving.places import DataPlace
     from knowledge.engine.moving.progress import MoveProgress
 
 LINE_SECONDS = 10.0
@@ -74,9 +74,11 @@ class StepLines:
         return format_size(number) if self._unit == "bytes" else f"{number:,} {self._unit}"
 
 
-def find_place(settings: Settings) -> Place:
+def find_place(settings: Settings) -> DataPlace:
     """Return where the data of the settings is."""
-    from knowledge.engine.moving.places import Place
+    from knowledge.engine.moving.places import DataPlace
 
     url = settings.database_url.get_secret_value() if settings.database_url else None
-    return Place(settings.data, url, settings.originals_url or (str(settings.originals) if settings.originals else ""))
+    return DataPlace(
+        settings.data, url, settings.originals_url or (str(settings.originals) if settings.originals else "")
+    )

@@ -1,4 +1,4 @@
-"""Notes since when originals are not needed, by the clock of the database."""
+"""Where the servers of a database keep originals, and since when each is not needed, by the clock of the database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from knowledge.store.cluster.clock import before_seconds, database_now
 from knowledge.store.database import Database
 from knowledge.store.prepared_statements import insert_if_absent
 
-U = schema.unreferenced_originals.c
+S, U = schema.settings.c, schema.unreferenced_originals.c
+SETTING_NAME = "originals_id"
+"""Name in the settings table of the id of the place of originals."""
 MAX_LISTED = 10_000
 """Originals that one sweep deletes at most."""
 
@@ -44,3 +46,20 @@ class UnreferencedOriginalStore:
         old = select(U.sha256).where(U.since <= before_seconds(seconds)).order_by(U.since).limit(MAX_LISTED)
         with self._database.read() as connection:
             return list(connection.execute(old).scalars())
+
+
+def read_originals_id(database: Database) -> str | None:
+    with database.read() as connection:
+        return connection.execute(select(S.value).where(S.name == SETTING_NAME)).scalar()
+
+
+def store_originals_id(database: Database, marker: str) -> str:
+    """Store the id unless another server has stored one, and return the stored one."""
+    values = {"name": SETTING_NAME, "value": marker}
+    database.write(
+        lambda connection: connection.execute(
+            insert_if_absent(schema.settings, connection.dialect.name).values(**values)
+        ),
+        is_idempotent=True,
+    )
+    return read_originals_id(database) or marker
