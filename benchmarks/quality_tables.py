@@ -77,7 +77,14 @@ def print_differences(found: AnswersBySet) -> None:
 def print_changes(after: ScoresBySet, before: ScoresBySet) -> None:
     """Print the change of nDCG@10 since an earlier run, for the sets and modes of both."""
     lines = [
-        [name, str(len(new)), mode, f"{mean(old):.4f}", f"{mean(new):.4f}", format_interval(bootstrap_difference(new, old))]
+        [
+            name,
+            str(len(new)),
+            mode,
+            f"{mean(old):.4f}",
+            f"{mean(new):.4f}",
+            format_interval(bootstrap_difference(new, old)),
+        ]
         for name, modes in after.items()
         for mode, new in modes.items()
         if (old := before.get(name, {}).get(mode)) is not None
