@@ -13,13 +13,14 @@ from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import EmbeddingModels
 from knowledge.extract.process.parsers import Parsers
 from knowledge.extract.process.process_memory import read_anonymous_bytes
-from knowledge.model import LOCAL_OWNER, EngineStatus, JobStatus, ProcessStatus, Scope, ServerStatus
+from knowledge.model import LOCAL_OWNER, EngineLoad, EngineStatus, JobStatus, ProcessStatus, Scope, ServerStatus
 from knowledge.store.changes import ChangeLog
 from knowledge.store.cluster.servers import ServerStore
 from knowledge.store.collections import CollectionStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.jobs.jobs import JobStore
+from knowledge.store.jobs.load import count_contents, measure_queue
 from knowledge.version import __version__
 
 LOW_DISK_BYTES = 200 << 20
@@ -77,6 +78,7 @@ class StatusReader:
             processes=ProcessStatus() if for_account else self._measure_processes(),
             database="" if for_account else self._database.product,
             servers=servers,
+            load=EngineLoad() if for_account else self._measure_load(),
         )
 
     def _list_servers(self, servers: ServerStore) -> tuple[ServerStatus, ...]:
@@ -93,6 +95,16 @@ class StatusReader:
                 live=server.is_live,
             )
             for server in servers.list_all()
+        )
+
+    def _measure_load(self) -> EngineLoad:
+        documents, chunks = count_contents(self._database)
+        return EngineLoad(
+            queue=measure_queue(self._database),
+            index_lag=self._indexer.changes_behind,
+            documents=documents,
+            chunks=chunks,
+            disk_free_bytes=shutil.disk_usage(self._data).free,
         )
 
     def _measure_processes(self) -> ProcessStatus:

@@ -22,6 +22,7 @@ from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore, IndexableChunk
 from knowledge.store.documents import DocumentStore
 from knowledge.store.models import StoredModel
+from knowledge.telemetry import metrics
 from knowledge.text import analyzer
 
 log = logging.getLogger(__name__)
@@ -295,8 +296,9 @@ class IndexFollower:
             log.warning("the change log no longer reaches back to change %d; rebuilding the index", self.seq)
             self.rebuild(self.model)
             return True
-        entries = self._read_entries(batch.documents, self.model)
-        self.index.apply(batch.seq, batch.documents, entries, self._read_vectors(batch.embedded, self.model))
+        with metrics.INGEST_STAGE_SECONDS["index"].time():
+            entries = self._read_entries(batch.documents, self.model)
+            self.index.apply(batch.seq, batch.documents, entries, self._read_vectors(batch.embedded, self.model))
         failpoints.trigger("index.applied")
         self._set_seq(batch.seq)
         if batch.seq - self.index.checkpoint() > MAX_UNFLUSHED_CHANGES:
