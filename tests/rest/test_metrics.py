@@ -13,11 +13,12 @@ import pytest
 import yaml
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from safetensors.numpy import save_file
 
 from knowledge.errors import Unavailable
 from knowledge.telemetry import metrics
+from tests.support import tiny_model
 from tests.support.server_process import ServerProcess, run_server_process, wait_until
-from tests.support.tiny_model import write_tiny_model
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "config" / "prometheus" / "alerts.yaml"
@@ -56,10 +57,11 @@ def read(server: ServerProcess, name: str, **labels: str) -> float:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server with a document, two searches, an unknown tool and an unknown page behind it."""
     folder = tmp_path_factory.mktemp("metrics")
-    model = write_tiny_model(folder / "model")
+    model = tiny_model.write_model_folder(folder / "model")
+    save_file(tiny_model.make_weights(), model / "model.safetensors")
     settings = {
         "KB_API_KEY": KEY, "KB_MCP_API_KEY": MCP_KEY, "KNOWLEDGE_EMBEDDING": f"dir:{model}",
-        "KNOWLEDGE_REGISTRATION": "open", "KNOWLEDGE_LOG_LEVEL": "warning",
+        "KNOWLEDGE_LOG_LEVEL": "warning",
     }  # fmt: skip
     with run_server_process(folder, **settings) as started:
         started.http.headers.update(OPERATOR)

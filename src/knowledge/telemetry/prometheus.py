@@ -13,6 +13,7 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import GaugeMetricFamily
@@ -30,6 +31,7 @@ Series = TypeVar("Series", Counter, Histogram)
 @cache
 def start_recording() -> None:
     """Record the metrics of this process from now on; a second call changes nothing."""
+    disable_created_metrics()  # the time at which each series began, which doubles their number
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=REGISTRY)
     for tally in TALLIES:
