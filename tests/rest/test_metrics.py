@@ -15,7 +15,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from safetensors.numpy import save_file
 
-from knowledge.errors import Unavailable
+from knowledge.config import Settings
+from knowledge.engine.local import LocalEngine
+from knowledge.errors import DatabaseFailed, Unavailable
+from knowledge.surfaces.http.app import make_http_app
 from knowledge.telemetry import metrics
 from tests.support import tiny_model
 from tests.support.server_process import ServerProcess, run_server_process, wait_until
@@ -160,6 +163,24 @@ def test_foreign_pages_and_hosts_do_not_read_metrics(tmp_path: Path) -> None:
             get_metrics(server, **{"origin": "http://evil.example", "sec-fetch-site": "cross-site"}).status_code == 403
         )
         assert get_metrics(server, **{"x-forwarded-for": "192.0.2.1"}).status_code == 401
+
+
+async def test_metrics_are_shown_while_the_engine_starts_or_its_database_is_away(
+    local: LocalEngine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise DatabaseFailed("The database does not answer")
+
+    starting = httpx.ASGITransport(app=make_http_app(local, settings, lambda: False))
+    running = httpx.ASGITransport(app=make_http_app(local, settings))
+    async with httpx.AsyncClient(transport=starting, base_url="http://127.0.0.1:8000") as http:
+        shown = await http.get("/metrics")
+    assert shown.status_code == 200 and "knowledge_engine_up 0.0" in shown.text
+    monkeypatch.setattr(local._parts.status, "read", fail)
+    async with httpx.AsyncClient(transport=running, base_url="http://127.0.0.1:8000") as http:
+        shown = await http.get("/metrics")
+    assert shown.status_code == 200 and "knowledge_engine_up 0.0" in shown.text
+    assert "knowledge_documents" not in shown.text
 
 
 def test_every_metric_of_the_alert_rules_exists(server: ServerProcess) -> None:

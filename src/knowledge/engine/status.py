@@ -101,7 +101,7 @@ class StatusReader:
         documents, chunks = count_contents(self._database)
         return EngineLoad(
             queue=measure_queue(self._database),
-            index_lag=self._indexer.changes_behind,
+            index_lag=self._indexer.changes_behind if self._indexer.was_started else 0,  # a server may have no index
             documents=documents,
             chunks=chunks,
             disk_free_bytes=shutil.disk_usage(self._data).free,

@@ -87,7 +87,7 @@ class IndexFollower:
         self._urgent = False
         self.rebuilding = False
         self.failure: str | None = None
-        self._damaged = self._was_started = False
+        self._damaged = self.was_started = False
         folder.mkdir(parents=True, exist_ok=True)
         self._delete_old_folders()
         self.serving = ServingIndex(open_index(self._current_folder(), model), model)
@@ -96,7 +96,7 @@ class IndexFollower:
 
     def start(self) -> None:
         """Apply the changes that the last process has not applied, or rebuild, and start the thread."""
-        self._was_started = True
+        self.was_started = True
         if self.seq < 0 and not self._changes.newest_seq():
             self._run_step(self._begin_empty)
         elif not self._must_rebuild():
@@ -141,7 +141,7 @@ class IndexFollower:
             self._thread.join()
             self._run_step(self._finish_before_close)
         self._drop_built()
-        if self._was_started:
+        if self.was_started:
             self._flush_and_trim_log()
         self.index.close()
 
