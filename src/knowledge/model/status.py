@@ -78,7 +78,7 @@ class QueueLoad:
     status: str
     """queued or processing."""
     jobs: int
-    oldest_seconds: float
+    oldest_seconds: int
     """Time since the oldest of them was added."""
 
 

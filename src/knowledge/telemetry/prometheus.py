@@ -67,7 +67,7 @@ class EngineCollector:
 def describe_status(status: EngineStatus) -> Iterator[GaugeMetricFamily]:
     """Yield queue, index, sizes and child processes as gauges."""
     load = status.load
-    queue = {(kind, state): (0, 0.0) for kind in sorted(JOB_KINDS) for state in ("queued", "processing")}
+    queue = {(kind, state): (0, 0) for kind in sorted(JOB_KINDS) for state in ("queued", "processing")}
     queue |= {(each.kind, each.status): (each.jobs, each.oldest_seconds) for each in load.queue}
     yield make_gauge(
         "knowledge_queue_jobs",

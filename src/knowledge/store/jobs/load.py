@@ -25,7 +25,7 @@ def measure_queue(database: Database) -> tuple[QueueLoad, ...]:
     now = make_timestamp()
     with database.read() as connection:
         return tuple(
-            QueueLoad(row.kind, row.status, row.jobs, max(0, now - row.oldest_at) / MICROSECONDS_PER_SECOND)
+            QueueLoad(row.kind, row.status, row.jobs, max(0, now - row.oldest_at) // MICROSECONDS_PER_SECOND)
             for row in connection.execute(_SELECT_QUEUE)
         )
 
