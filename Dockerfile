@@ -3,8 +3,10 @@
 FROM python:3.12-slim AS build
 WORKDIR /build
 RUN python -m venv /opt/knowledge
-COPY requirements/run.txt requirements/run.txt
-RUN /opt/knowledge/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/run.txt
+COPY requirements/run.txt requirements/cluster.txt requirements/
+# run, or cluster with the drivers of PostgreSQL and S3
+ARG REQUIREMENTS=run
+RUN /opt/knowledge/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/${REQUIREMENTS}.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 RUN /opt/knowledge/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .

@@ -89,6 +89,7 @@ LOCK = .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.11 
 lock: .venv-tools/.made ## Rewrite requirements/*.txt; UPGRADE=--upgrade takes the newest versions
 	$(LOCK) pyproject.toml --group build --extra dev -o requirements/dev.txt
 	$(LOCK) pyproject.toml --group build -c requirements/dev.txt -o requirements/run.txt
+	$(LOCK) pyproject.toml --group build --extra cluster -c requirements/dev.txt -o requirements/cluster.txt
 	$(LOCK) --group tools -o requirements/tools.txt
 	@touch .venv-tools/.made
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from knowledge.engine.maps import child
 from knowledge.engine.maps.projection import Matrix, measure_trustworthiness, project_linearly
-from knowledge.engine.maps.telling_words import Passage
+from knowledge.engine.maps.telling_words import MappedPassage
 from knowledge.model import Scope
 from knowledge.store.maps.passage_maps import MapStore, MapSubject
 from knowledge.store.models import ModelStore
@@ -32,13 +32,13 @@ NEIGHBOURS = 10
 KILOBYTE = 1024
 
 
-def generate(count: int) -> tuple[Matrix, list[Passage]]:
+def generate(count: int) -> tuple[Matrix, list[MappedPassage]]:
     recipe = Recipe(count)
     texts = [" ".join(words) for words in recipe.texts()]
-    return np.concatenate(list(recipe.vectors())), [Passage(at, text, "en") for at, text in enumerate(texts)]
+    return np.concatenate(list(recipe.vectors())), [MappedPassage(at, text, "en") for at, text in enumerate(texts)]
 
 
-def read_folder(folder: Path, count: int) -> tuple[Matrix, list[Passage]]:
+def read_folder(folder: Path, count: int) -> tuple[Matrix, list[MappedPassage]]:
     """Return the vectors and texts of what the operator may read in a data folder."""
     database = SqliteDatabase(folder / DATABASE_NAME)
     try:
@@ -50,7 +50,7 @@ def read_folder(folder: Path, count: int) -> tuple[Matrix, list[Passage]]:
     finally:
         database.close()
     vectors = np.stack([np.frombuffer(chunk.vector, np.float16) for chunk in chunks]).astype(np.float32)
-    return vectors, [Passage(chunk.document_id, chunk.text, chunk.language) for chunk in chunks]
+    return vectors, [MappedPassage(chunk.document_id, chunk.text, chunk.language) for chunk in chunks]
 
 
 def measure_own_bytes() -> int:
@@ -60,7 +60,7 @@ def measure_own_bytes() -> int:
     return sum(path.stat().st_size for path in Path(found.submodule_search_locations[0]).glob("*.py"))
 
 
-def measure(vectors: Matrix, passages: list[Passage], where: str) -> list[Result]:
+def measure(vectors: Matrix, passages: list[MappedPassage], where: str) -> list[Result]:
     started, before = time.perf_counter(), _read_child_seconds()
     layout = child.MapProcess().make(vectors, passages)
     seconds, cpu = time.perf_counter() - started, _read_child_seconds() - before

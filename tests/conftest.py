@@ -19,6 +19,8 @@ from knowledge.surfaces.http.guard import wrap_in_guard
 from knowledge.surfaces.rest import make_rest_app
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.support.postgres import MISSING, PostgresServer, find_binaries, run_postgres
+from tests.support.s3 import MISSING as S3_MISSING
+from tests.support.s3 import S3Server, find_program, run_s3
 
 NO_BROWSER = "NO BROWSER"
 
@@ -54,6 +56,16 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """A real S3 server for the session."""
+    program = find_program()
+    if program is None:
+        pytest.skip(S3_MISSING)
+    with run_s3(program) as server:
+        yield server
+
+
 @pytest.fixture
 def database_url() -> str | None:
     """None is SQLite; tests/engine runs on PostgreSQL too."""
@@ -79,7 +91,9 @@ async def engine(request: pytest.FixtureRequest, local: LocalEngine, settings: S
     if request.param == "local":
         yield local.as_caller(Caller())
         return
-    authenticator = Authenticator.from_settings(settings, local.accounts.find_by_key, local.sessions.find)
+    authenticator = Authenticator.from_settings(
+        settings, local.accounts.find_by_key, local.sessions.find, find_forwarded=local.oauth.find_token
+    )
     transport = httpx.ASGITransport(app=wrap_in_guard(make_rest_app(local), settings, authenticator))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
         yield RemoteEngine(http)

@@ -66,9 +66,10 @@ BOXES = {
     "split": Box(4, 207, 172, "text to passages", "work"),
     "text": Box(4, 394, 172, "terms, language", "work"),
     "embed": Box(4, 581, 172, "texts to vectors", "work"),
-    "store": Box(4, 768, 172, "database, originals", "storage"),
+    "store": Box(4, 768, 172, "the database", "storage"),
     "extract": Box(5, 207, 172, "files to text", "work"),
     "index": Box(5, 394, 172, "BM25 and vectors", "storage"),
+    "blobs": Box(5, 581, 172, "originals", "storage"),
 }  # fmt: skip
 FOUNDATION = {
     "config": "settings",

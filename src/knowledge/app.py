@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 from typing import Literal, cast
 
+from knowledge.blobs.s3.bucket_url import parse_bucket_url
 from knowledge.config import Settings
 from knowledge.embed.loading import ModelChoice, ModelLoader
 from knowledge.engine.cluster.member import ServerRole
@@ -35,6 +36,8 @@ def build_options(settings: Settings) -> EngineOptions:
         data=settings.data,
         database_url=settings.database_url.get_secret_value() if settings.database_url else None,
         originals=settings.originals,
+        bucket=parse_bucket_url(settings.originals_url) if settings.originals_url else None,
+        originals_cache_bytes=settings.originals_cache_mb << 20,
         role=ServerRole(settings.server_role),
         address=settings.server_address or (find_own_address(settings) if settings.database_url else ""),
         lease_seconds=settings.lease_s,

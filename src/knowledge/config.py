@@ -33,6 +33,11 @@ RATE_LIMIT_PATTERN = re.compile(
 """For example 60/minute, 5 per second or 100/2 hours; possessive quantifiers prevent catastrophic backtracking."""
 
 
+SECURE_URL_PATTERN = re.compile(
+    r"https://[a-z0-9\[][^\s/?#@\\]*+(/[^\s?#\\]*+)?|http://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?(/[^\s?#\\]*+)?",
+    re.IGNORECASE,
+)
+ORIGIN_PATTERN = re.compile(r"https?://[^/]++/?", re.IGNORECASE)
 EMBEDDING_DESCRIPTION = (
     "Embedding model of a new data folder: default, none, dir:PATH, hf:NAME or openai:URL#MODEL; "
     "'knowledge reindex --model SPEC' changes the model of an existing one."
@@ -57,6 +62,17 @@ class Settings(BaseSettings):
         None,
         description="Folder of the originals, which all servers of a database must share; empty is the folder 'files' "
         "of the data folder.",
+    )
+    originals_url: str | None = Field(
+        None,
+        description="Bucket of the originals instead of a shared folder, as s3://BUCKET/PREFIX, with ?endpoint=URL for "
+        "a server other than AWS. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of "
+        "the machine, and the region from AWS_REGION. Needs KNOWLEDGE_DATABASE_URL.",
+    )
+    originals_cache_mb: int = Field(
+        1000,
+        ge=10,
+        description="Space for local copies of originals from the bucket, in MB; the least recently used are deleted.",
     )
     server_role: str = Field(
         "all",
@@ -142,6 +158,26 @@ class Settings(BaseSettings):
         "",
         description="Comma-separated addresses or networks of reverse proxies whose X-Forwarded headers are trusted; "
         "if set, every caller needs a key.",
+    )
+    oauth: bool = Field(
+        False,
+        description="Whether remote agents can log in with OAuth 2.1: on or off; needs KNOWLEDGE_PUBLIC_URL, and every "
+        "caller needs a key, a session or a token then.",
+    )
+    oauth_issuer: str = Field(
+        "",
+        description="Authorization server elsewhere whose tokens (JWT) are accepted instead of our own; its URL is the "
+        "issuer. Needs KNOWLEDGE_OAUTH.",
+    )
+    oauth_audience: str = Field(
+        "",
+        description="Audience that tokens of KNOWLEDGE_OAUTH_ISSUER may have besides the addresses of this server; "
+        "such a token holds for all of them.",
+    )
+    oauth_create_accounts: bool = Field(
+        False,
+        description="Whether a user of KNOWLEDGE_OAUTH_ISSUER without an account gets a new one; otherwise the "
+        "operator links it with 'knowledge user link'.",
     )
     allow_open: bool = Field(
         False, description="Accept callers without a key as the owner, also on a public address (insecure)."
@@ -335,6 +371,15 @@ class Settings(BaseSettings):
         shared = self.database_url is not None
         if not shared and self.server_role != "all":
             raise ValueError(f"the role {self.server_role} needs KNOWLEDGE_DATABASE_URL, because SQLite has one server")
+        if not shared and self.originals_url is not None:
+            raise ValueError(
+                "KNOWLEDGE_ORIGINALS_URL needs KNOWLEDGE_DATABASE_URL: a bucket is for several servers, and with "
+                "SQLite there is one, which keeps originals in its data folder"
+            )
+        if self.originals_url is not None and self.originals is not None:
+            raise ValueError("KNOWLEDGE_ORIGINALS and KNOWLEDGE_ORIGINALS_URL are both set; originals are in one place")
+        if self.originals_url is None and "originals_cache_mb" in self.model_fields_set:
+            raise ValueError("KNOWLEDGE_ORIGINALS_CACHE_MB has no effect without KNOWLEDGE_ORIGINALS_URL")
         given = self.rate_limit_storage if "rate_limit_storage" in self.model_fields_set else None
         if shared and given in ("memory", "file"):
             raise ValueError(
@@ -346,6 +391,30 @@ class Settings(BaseSettings):
                 "KNOWLEDGE_RATE_LIMIT_STORAGE=database needs KNOWLEDGE_DATABASE_URL; use memory or file without it"
             )
         return self
+
+    @model_validator(mode="after")
+    def _check_oauth(self) -> Settings:
+        if self.oauth_issuer and not self.oauth:
+            raise ValueError("KNOWLEDGE_OAUTH_ISSUER needs KNOWLEDGE_OAUTH=on")
+        if not self.oauth:
+            return self
+        if not self.public_url:
+            raise ValueError(
+                "KNOWLEDGE_OAUTH needs KNOWLEDGE_PUBLIC_URL, the address at which clients reach the server"
+            )
+        for name, url in (("KNOWLEDGE_PUBLIC_URL", self.public_url), ("KNOWLEDGE_OAUTH_ISSUER", self.oauth_issuer)):
+            if url and SECURE_URL_PATTERN.fullmatch(url) is None:
+                raise ValueError(f"With KNOWLEDGE_OAUTH {name} must be https; http is for 127.0.0.1 and localhost only")
+        if ORIGIN_PATTERN.fullmatch(self.public_url) is None:
+            raise ValueError("With KNOWLEDGE_OAUTH KNOWLEDGE_PUBLIC_URL must have no path: https://kb.example.com")
+        if self.allow_open:
+            raise ValueError("KNOWLEDGE_OAUTH and KNOWLEDGE_ALLOW_OPEN exclude each other: an open server has no login")
+        return self
+
+    @property
+    def public_origin(self) -> str:
+        """KNOWLEDGE_PUBLIC_URL in lower case and without a slash at its end."""
+        return self.public_url.rstrip("/").lower()
 
     @property
     def counter_storage(self) -> str:

@@ -7,17 +7,18 @@ KnowledgeError
 │   └── Malformed               400  the body cannot be parsed: broken JSON, a broken form
 ├── Unauthenticated             401  MissingKey · InvalidKey · ExpiredKey · WrongPassword · SessionEnded
 ├── Forbidden                   403  AccessDenied · AddressForbidden
-│   └── InsufficientPermissions · AdminRequired · CorpusNotApproved · QuotaExceeded
+│   └── InsufficientPermissions · InsufficientScope · AdminRequired · CorpusNotApproved · QuotaExceeded
 ├── NotFound                    404  DocumentNotFound · CollectionNotFound · JobNotFound · UploadNotFound ·
 │                                    FileNotFound · McpSessionNotFound · PageNotFound · NoPages
 │   └── CorpusNotFound (a CollectionNotFound) · AccountNotFound · KeyNotFound · SessionNotFound
-├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase
+├── Conflict                    409  Duplicate · NameTaken · AccountTaken · NotNow · EmptyKnowledgeBase ·
+│                                    DocumentChanged (412)
 ├── UnsupportedFormat           415  WrongMime
 ├── Unreadable                  422  no text could be extracted from a file
 │   ├── NeedsPassword · Damaged · NoText · OcrFailed (OcrLanguageMissing, which is a MissingDependency too)
 │   └── ParserDied · ParserTooSlow · ParserTooBig · JobCrashed
 ├── Unavailable                 503  Starting · Busy · Overloaded · ModelUnavailable · IndexFailed · EngineUnreachable
-│   ├── StorageFailed           503  DatabaseFailed · DiskFull
+│   ├── StorageFailed           503  DatabaseFailed · DataMoved · DiskFull · OriginalsUnavailable (OriginalsRefused)
 │   └── EmbeddingFailed         503  the embedding service failed
 │       └── EmbeddingRateLimited  429
 ├── FetchFailed                 502  a web page could not be fetched · NothingCrawled
@@ -47,8 +48,6 @@ class KnowledgeError(Exception):
 
 
 class Invalid(KnowledgeError):
-    """The request has a wrong, missing or unknown value."""
-
     code, status = "invalid", 422
     default_hint = "Correct the request and send it again."
 
@@ -62,8 +61,6 @@ class InvalidParameter(Invalid):
 
 
 class InvalidName(InvalidParameter):
-    """The name is not allowed for a collection."""
-
     code = "invalid_name"
 
 
@@ -104,8 +101,6 @@ class NoValidFiles(Invalid):
 
 
 class Malformed(Invalid):
-    """The body cannot be parsed: broken JSON, a broken form."""
-
     code, status = "malformed", 400
 
 
@@ -166,6 +161,11 @@ class InsufficientPermissions(Forbidden):
 
     code = "insufficient_permissions"
     default_hint = "Ask the owner for the permission 'write'."
+
+
+class InsufficientScope(Forbidden):
+    code = "insufficient_scope"
+    default_hint = "Authorize the client again and allow this scope."
 
 
 class AdminRequired(Forbidden):
@@ -272,6 +272,13 @@ class NameTaken(Conflict):
     default_hint = "Choose another name."
 
 
+class DocumentChanged(Conflict):
+    """The document is not the one that the caller has read (If-Match); nothing was written."""
+
+    code, status = "document_changed", 412
+    default_hint = "Read the document again, and repeat the change with its new ETag."
+
+
 class AccountTaken(Conflict):
     code = "account_taken"
     default_hint = "Choose another username."
@@ -285,8 +292,6 @@ class NotNow(Conflict):
 
 
 class EmptyKnowledgeBase(Conflict):
-    """There is no document to search."""
-
     code = "empty_knowledge_base"
     default_hint = "Add a document first."
 
@@ -307,8 +312,6 @@ class WrongMime(UnsupportedFormat):
 
 
 class Unreadable(KnowledgeError):
-    """No text could be extracted from the file."""
-
     code, status = "unreadable", 422
     default_hint = "Open the file in the program that made it, save a new copy, and add that copy."
 
@@ -324,9 +327,7 @@ class Damaged(Unreadable):
 
 class NoText(Unreadable):
     code = "no_text"
-    default_hint = (
-        "Add a file that contains text; scanned pages need OCR with the right language in KNOWLEDGE_OCR_LANGUAGES."
-    )
+    default_hint = "Add a file with text; scanned pages need OCR with the right language in KNOWLEDGE_OCR_LANGUAGES."
 
 
 class OcrFailed(Unreadable):
@@ -334,8 +335,6 @@ class OcrFailed(Unreadable):
 
 
 class ParserDied(Unreadable):
-    """The process that reads the file crashed."""
-
     code = "parser_died"
 
 
@@ -366,8 +365,6 @@ class RateLimited(KnowledgeError):
 
 
 class Cancelled(KnowledgeError):
-    """The job was cancelled before it ended."""
-
     code, status = "cancelled", 409
 
 
@@ -386,8 +383,6 @@ class Busy(Unavailable):
 
 
 class Starting(Unavailable):
-    """The server is still opening its data folder."""
-
     code = "starting"
 
 
@@ -441,6 +436,19 @@ class DatabaseFailed(StorageFailed):
     code = "database_failed"
 
 
+class DataMoved(StorageFailed):
+    code = "data_moved"
+
+
+class OriginalsUnavailable(StorageFailed):
+    code = "originals_unavailable"
+    default_hint = "Try again later; 'knowledge status' says when the originals can be reached again."
+
+
+class OriginalsRefused(OriginalsUnavailable):
+    code = "originals_refused"
+
+
 class DiskFull(StorageFailed):
     code = "disk_full"
     default_hint = "Free space on the disk of the data folder and try again; acknowledged documents are kept."
@@ -475,9 +483,7 @@ class SandboxUnavailable(MissingDependency):
     """KNOWLEDGE_SANDBOX=require, and the kernel has no Landlock or seccomp."""
 
     code = "sandbox_unavailable"
-    default_hint = (
-        "Run 'knowledge doctor' to see what is missing, or unset KNOWLEDGE_SANDBOX to read without a sandbox."
-    )
+    default_hint = "Run 'knowledge doctor' to see what is missing; unset KNOWLEDGE_SANDBOX to read without a sandbox."
 
 
 class OcrLanguageMissing(OcrFailed, MissingDependency):

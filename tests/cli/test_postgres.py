@@ -39,18 +39,6 @@ def test_status_and_doctor_name_the_database_without_its_secrets(url: str, tmp_p
     assert PASSWORD not in printed + checked
 
 
-def test_a_backup_names_the_tool_to_use(url: str, tmp_path: Path) -> None:
-    refused = make_shell(url, tmp_path / "data").run("backup", tmp_path / "all.tar")
-    assert refused.exit_code != 0 and "pg_dump" in refused.output and not (tmp_path / "all.tar").exists()
-
-
-def test_a_restore_is_refused_while_a_database_url_is_set(url: str, tmp_path: Path) -> None:
-    (tmp_path / "all.tar").write_bytes(b"")
-    refused = make_shell(url, tmp_path / "data").run("restore", tmp_path / "all.tar")
-    assert refused.exit_code != 0 and "KNOWLEDGE_DATABASE_URL" in refused.output
-    assert not (tmp_path / "data").exists()
-
-
 @pytest.mark.parametrize("command", [("status",), ("doctor",), ("search", "tea")])
 def test_a_wrong_password_is_a_sentence_without_a_traceback(
     postgres: PostgresServer, tmp_path: Path, command: tuple[str, ...]

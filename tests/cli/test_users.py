@@ -13,7 +13,8 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.model import ApiKey
 from knowledge.surfaces.cli import errors as cli_errors
-from tests.support.accounts import get_engine_for_key
+from tests.engine.test_oauth import get_tokens
+from tests.support.accounts import PASSWORD, get_engine_for_key
 from tests.support.command_line import Shell, serve_engine
 from tests.support.engines import add_note
 
@@ -120,3 +121,20 @@ def test_browser_sessions_are_listed_and_ended(shell: Shell, local: LocalEngine)
     assert [one["user_agent"] for one in shell.run_json("user", "sessions")["sessions"]] == ["Own browser"]
     assert shell.run_json("user", "sessions", "--revoke-all")["sessions"] == []
     assert shell.run("user", "sessions", "nobody").exit_code == cli_errors.NOT_FOUND
+
+
+def test_tokens_of_oauth_are_listed_and_revoked(shell: Shell, local: LocalEngine) -> None:
+    shell.run_ok("user", "add", "ada", "--password-stdin", input=f"{PASSWORD}\n")
+    assert shell.run("user", "tokens", "ada").stderr == "No client has tokens.\n"
+    asyncio.run(get_tokens(local))
+    listed = shell.run_ok("user", "tokens", "ada")
+    assert "Agent" in listed and "read write" in listed and "https://kb.example/mcp" in listed
+    assert "Agent" in shell.run_ok("user", "tokens", "ada", "--json")
+    assert shell.run("user", "tokens", "ada", "--revoke-all").stderr == "No client has tokens.\n"
+
+
+def test_a_subject_of_another_issuer_is_linked(shell: Shell, local: LocalEngine) -> None:
+    shell.run_ok("user", "add", "ada")
+    assert shell.run("user", "link", "ada", "u-1").exit_code == cli_errors.USAGE
+    told = shell.run("user", "link", "ada", "u-1", "--issuer", "https://id.example")
+    assert told.exit_code == 0 and "act for ada" in told.stderr

@@ -35,9 +35,14 @@ def open_member(shared_url: str, tmp_path: Path, parsers: SharedParsers) -> Iter
             settings = Settings(
                 data=tmp_path / name,
                 database_url=shared_url,
-                originals=tmp_path / "originals",
                 server_address=name,
-                **{"workers": 2, "admin_users": "root", "lease_s": 3, **given},  # type: ignore[arg-type]
+                **{  # type: ignore[arg-type]
+                    "workers": 2,
+                    "admin_users": "root",
+                    "lease_s": 3,
+                    **({} if "originals_url" in given else {"originals": tmp_path / "originals"}),
+                    **given,
+                },
             )
             engine = make_test_engine(settings, parsers=parsers)
             if start:

@@ -21,7 +21,9 @@ def run_member(folder: Path, url: str, name: str, **environment: str) -> Iterato
     """Run one server of the database and wait until a load balancer would send requests to it."""
     own = folder / name
     own.mkdir(exist_ok=True)
-    shared = {"KNOWLEDGE_DATABASE_URL": url, "KNOWLEDGE_ORIGINALS": str(folder / "originals")}
+    shared = {"KNOWLEDGE_DATABASE_URL": url}
+    if "KNOWLEDGE_ORIGINALS_URL" not in environment:
+        shared["KNOWLEDGE_ORIGINALS"] = str(folder / "originals")
     given = {"KNOWLEDGE_LEASE_S": str(LEASE_SECONDS), "KNOWLEDGE_WORKERS": "2", **shared, **environment}
     with run_server_process_on_port(0, own, given) as server:
         wait_until(lambda: check_ready(server), READY_SECONDS)
@@ -32,9 +34,10 @@ def check_ready(server: ServerProcess) -> bool:
     return httpx.get(f"{server.url}/ready", timeout=10, verify=False).status_code == httpx.codes.OK
 
 
-def add_note(server: ServerProcess, text: str, title: str = "") -> int:
-    """Add a note and return its job; raises if it was not accepted."""
-    answer = server.http.post("/jobs", json={"note": text, "title": title or text[:40]}, timeout=30)
+def add_note(server: ServerProcess, text: str, title: str = "", uid: str | None = None) -> int:
+    """Add a note and return its job; raises if it was not accepted. With `uid` it can be repeated."""
+    body = {"note": text, "title": title or text[:40], "job_uid": uid}
+    answer = server.http.post("/jobs", json=body, timeout=30)
     answer.raise_for_status()
     return int(answer.json()["job_id"])
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Table, func, select, update
 
+from knowledge.blobs.folder import SHARED_GRACE_SECONDS
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import Cancelled, InvalidKey, NotNow, Starting
 from knowledge.model import JobStatus, NewCorpus, NewNote, Permission, Query, SearchMode
@@ -17,10 +18,10 @@ from knowledge.model.jobs import JobPhase
 from knowledge.store import schema
 from knowledge.store.cluster.clock import before_seconds
 from knowledge.store.cluster.servers import LIVE_SECONDS, ServerState, ServerStore
-from knowledge.store.files import SHARED_GRACE_SECONDS
 from knowledge.store.jobs.rows import JobClaim
 from tests.cluster.conftest import OpenMember
 from tests.support.engines import add_file, add_note, make_file, search_ids
+from tests.support.originals import get_folder
 
 WAIT_SECONDS = 30.0
 
@@ -61,6 +62,15 @@ async def test_a_job_runs_on_another_server_and_its_progress_and_end_are_seen_he
     assert await search_ids(here, "ledger") == [ended.document_id]
     assert not here._parts.workers._threads[0].is_alive()
     assert there._parts.indexer.seq < 0, "a server with workers only has no index"
+
+
+async def test_documents_are_accepted_and_wait_while_no_server_has_workers(open_member: OpenMember) -> None:
+    here = open_member("here", server_role="no-workers")
+    job = await here.add(make_file("letter.txt", "The harbour master keeps a ledger."))
+    assert (await here.job(job.id)).status is JobStatus.QUEUED
+    assert await search_ids(here, "ledger") == []
+    open_member("there", server_role="workers-only")
+    assert (await here.wait(job.id, WAIT_SECONDS)).status is JobStatus.COMPLETED
 
 
 async def test_a_job_is_cancelled_by_the_server_that_runs_it_whichever_server_is_asked(
@@ -306,7 +316,7 @@ async def test_an_original_is_deleted_with_its_last_document_on_whichever_server
     first, second = open_member("first"), open_member("second")
     await wait_until_ready(first, second)
     document = await add_file(first, "letter.txt", "The harbour master keeps a ledger.")
-    original = first._parts.files.get_path(document.sha256)
+    original = get_folder(first).get_path(document.sha256)
     removal = await second.remove(document.id)
     assert removal.bytes_freed == document.size_bytes
     assert not original.exists()
@@ -316,7 +326,7 @@ async def test_an_original_that_one_server_deletes_while_another_adds_the_same_b
     open_member: OpenMember,
 ) -> None:
     first, second = open_member("first", start=False), open_member("second", start=False)
-    files, documents = first._parts.files, first._parts.documents
+    files, documents = get_folder(first), first._parts.documents
     incoming = files.open_incoming(1000)
     incoming.write(b"The harbour master keeps a ledger.")
     with files.adopt_incoming(incoming, documents.is_file_referenced) as received:
@@ -333,13 +343,13 @@ async def test_the_sweep_deletes_what_a_killed_server_left_and_nothing_that_anot
     first, second = open_member("first", start=False), open_member("second", start=False)
     left, fresh = "ab" * 32, "cd" * 32
     for name, age in ((left, SHARED_GRACE_SECONDS + 1), (fresh, 0)):
-        path = first._parts.files.get_path(name)
+        path = get_folder(first).get_path(name)
         path.parent.mkdir()
         path.write_text("")
         os.utime(path, (time.time() - age, time.time() - age))
     incoming = first._parts.files.open_incoming(1000)
     second._parts.sweep(older_than=0.0)
-    assert not first._parts.files.get_path(left).exists()
-    assert first._parts.files.get_path(fresh).exists()
+    assert not get_folder(first).get_path(left).exists()
+    assert get_folder(first).get_path(fresh).exists()
     assert incoming.path.exists()
     incoming.discard()

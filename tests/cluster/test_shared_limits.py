@@ -132,18 +132,18 @@ async def test_an_upload_is_started_filled_and_finished_on_different_servers(tmp
     first, second = open_two(tmp_path, Clock())
     started = await first.start(OWNER, make_details(6))
     uid = str(started.uid)
-    await second.store_part(second.find(OWNER, uid), 1, encode(b"def"))
+    await second.store_part(await second.find(OWNER, uid), 1, encode(b"def"))
     with pytest.raises(NotNow, match="Part 0 is missing"):
-        async with first.open_content(first.find(OWNER, uid)):
+        async with first.open_content(await first.find(OWNER, uid)):
             pass
-    await first.store_part(first.find(OWNER, uid), 0, encode(b"abc"))
-    upload = second.find(OWNER, uid)
+    await first.store_part(await first.find(OWNER, uid), 0, encode(b"abc"))
+    upload = await second.find(OWNER, uid)
     assert (upload.job_uid, upload.details) == (started.job_uid, started.details)
     async with second.open_content(upload) as content:
         assert content is not None
         assert b"".join([piece async for piece in content.pieces]) == b"abcdef"
         await second.mark_finished(upload, {"job_id": 7})
-    again = first.find(OWNER, uid)
+    again = await first.find(OWNER, uid)
     assert again.answer == {"job_id": 7}
     async with first.open_content(again) as content:
         assert content is None
@@ -155,7 +155,7 @@ async def test_an_upload_does_not_exist_for_other_callers_and_no_key_is_written(
     upload = await first.start(OWNER, make_details())
     for stranger in (STRANGER, (4, "the key of Alice"), (0, None)):
         with pytest.raises(UploadNotFound):
-            second.find(stranger, str(upload.uid))
+            await second.find(stranger, str(upload.uid))
     assert all("Alice" not in path.read_text() for path in tmp_path.rglob("*.json"))
 
 
@@ -163,7 +163,7 @@ async def test_an_upload_does_not_exist_for_other_callers_and_no_key_is_written(
 async def test_an_upload_that_was_never_started_is_not_found(uid: str, tmp_path: Path) -> None:
     first, _ = open_two(tmp_path, Clock())
     with pytest.raises(UploadNotFound):
-        first.find(OWNER, uid)
+        await first.find(OWNER, uid)
 
 
 async def test_the_space_of_all_servers_is_bounded(tmp_path: Path) -> None:
@@ -177,11 +177,11 @@ async def test_expired_uploads_of_any_server_are_removed(tmp_path: Path) -> None
     clock = Clock()
     first, second = open_two(tmp_path, clock)
     upload = await first.start(OWNER, make_details())
-    await first.store_part(first.find(OWNER, str(upload.uid)), 0, encode(b"abc"))
+    await first.store_part(await first.find(OWNER, str(upload.uid)), 0, encode(b"abc"))
     (tmp_path / UUID(int=5).hex).mkdir()  # of a server that was killed before it wrote the state
     os.utime(tmp_path / UUID(int=5).hex, (clock.now, clock.now))
     clock.now += 601
     with pytest.raises(UploadNotFound):
-        second.find(OWNER, str(upload.uid))
+        await second.find(OWNER, str(upload.uid))
     await second.remove_expired()
     assert list(tmp_path.iterdir()) == []

@@ -389,3 +389,25 @@ async def test_the_operator_adds_accounts_while_registration_is_closed(local: Lo
         await local.accounts.register("ada", PASSWORD)
     await local.accounts.add("ada", PASSWORD)
     assert await log_in(local, "ada")
+
+
+async def test_a_rotated_key_keeps_its_name_and_the_old_secret_is_refused(engine: Engine) -> None:
+    ada, bob = await register(engine, "ada"), await register(engine, "bob")
+    made = await ada.accounts.create_key("laptop")
+    rotated = await ada.accounts.rotate_key(made.key.id)
+    assert (rotated.key.id, rotated.key.name, rotated.username) == (made.key.id, "laptop", "ada")
+    assert rotated.key.prefix != made.key.prefix and rotated.secret.startswith(rotated.key.prefix)
+    assert await engine.accounts.find_by_key(made.secret) is None
+    assert await engine.accounts.find_by_key(rotated.secret) is not None
+    with pytest.raises(KeyNotFound):
+        await bob.accounts.rotate_key(made.key.id)
+
+
+async def test_an_account_sees_what_it_stores(engine: Engine) -> None:
+    ada, bob = await register(engine, "ada"), await register(engine, "bob")
+    await add_note(ada, "tea")
+    usage = await ada.accounts.usage()
+    assert (usage.documents, usage.bytes, usage.max_documents, usage.max_bytes) == (1, 3, None, None)
+    assert (await bob.accounts.usage()).documents == 0
+    with pytest.raises(AccountNotFound):
+        await engine.accounts.usage()

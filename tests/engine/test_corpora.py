@@ -10,6 +10,7 @@ from knowledge.engine.api import Engine
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import (
     AccountNotFound,
+    AdminRequired,
     CollectionNotFound,
     CorpusNotApproved,
     CorpusNotFound,
@@ -22,6 +23,7 @@ from knowledge.errors import (
     NameTaken,
 )
 from knowledge.model import (
+    Caller,
     CollectionEdit,
     CorpusEdit,
     DocumentEdit,
@@ -36,8 +38,10 @@ from knowledge.model import (
     Query,
     SearchFilter,
 )
-from tests.support.accounts import PASSWORD, create_corpus, grant_access, register
+from knowledge.model.events import ApprovalChange, EventKind
+from tests.support.accounts import ADMIN, PASSWORD, create_corpus, grant_access, register
 from tests.support.engines import add_file, add_note, search_ids, wait_until_done
+from tests.support.watching import watching
 
 NEVER = 4_000_000
 
@@ -372,3 +376,62 @@ async def test_deleting_an_account_keeps_the_corpora_of_others(engine: Engine, l
     with pytest.raises(JobNotFound):
         await ada.job((await ada.jobs(JobFilter())).total + 1000)
     assert await local.verify() == []
+
+
+# -- review -------------------------------------------------------------------------------------
+
+
+async def test_an_admin_looks_into_a_corpus_while_it_is_public_and_into_nothing_else(engine: Engine) -> None:
+    root, ada, bob = await register(engine, ADMIN), await register(engine, "ada"), await register(engine, "bob")
+    corpus, other = await create_corpus(ada, "Gates", public=True), await create_corpus(ada, "Private")
+    shown = await add_note(ada, "the garden gate", title="Gate", collection=corpus.id)
+    hidden = await add_note(ada, "the secret door", title="Door", collection=other.id)
+    assert [each.id for each in (await root.corpora.review(corpus.id)).items] == [shown.id]
+    part = await root.corpora.review_chunks(corpus.id, shown.uid)
+    assert part.document.title == "Gate" and [chunk.text for chunk in part.chunks] == ["the garden gate"]
+    assert (await root.corpora.review_chunks(corpus.id, shown.id, limit=0)).chunks == ()
+    with pytest.raises(DocumentNotFound):
+        await root.corpora.review_chunks(corpus.id, hidden.id)
+    for admin in (root, engine):
+        with pytest.raises(CorpusNotFound):
+            await admin.corpora.review(other.id)
+    with pytest.raises(AdminRequired):
+        await bob.corpora.review(corpus.id)
+    with pytest.raises(DocumentNotFound):  # the review gives no other verb access
+        await root.document(shown.id)
+    assert await search_ids(root, "garden gate") == []
+    await root.corpora.decline(corpus.id, "Gates only")
+    with pytest.raises(CorpusNotFound):
+        await root.corpora.review_chunks(corpus.id, shown.id)
+
+
+async def test_a_declined_corpus_is_private_and_its_owner_reads_why_until_it_is_public_again(engine: Engine) -> None:
+    root, ada = await register(engine, ADMIN), await register(engine, "ada")
+    corpus = await create_corpus(ada, public=True)
+    declined = await root.corpora.decline(corpus.id, "Please name the sources.")
+    assert declined.curation is not None and not declined.curation.is_public
+    assert await root.corpora.list_pending() == []
+    found = (await ada.corpora.get(corpus.id)).curation
+    assert found is not None and found.declined == "Please name the sources."
+    with pytest.raises(CorpusNotFound):
+        await root.corpora.decline(corpus.id)
+    again = (await ada.corpora.edit(corpus.id, CorpusEdit(is_public=True))).curation
+    assert again is not None and again.declined is None and again.is_public
+    await root.corpora.approve(corpus.id)
+    with pytest.raises(CorpusNotFound):  # an approved corpus is revoked, not declined
+        await root.corpora.decline(corpus.id)
+
+
+async def test_approvals_are_told_to_the_owner_and_to_admins_alone(local: LocalEngine) -> None:
+    engine = local.as_caller(Caller())
+    root, ada, bob = await register(engine, ADMIN), await register(engine, "ada"), await register(engine, "bob")
+    async with watching(root) as admins, watching(ada) as hers, watching(bob) as his:
+        for reader in (admins, hers, his):
+            await reader.read_kind(EventKind.HELLO)
+        corpus = await create_corpus(ada, public=True)
+        for reader in (admins, hers):
+            told = await reader.read_kind(EventKind.APPROVAL)
+            assert isinstance(told.data, ApprovalChange) and told.data.id == corpus.id
+        await root.corpora.approve(corpus.id)
+        assert (await his.read()).kind is EventKind.RESET  # he may read it now, and was told nothing before
+        await hers.read_kind(EventKind.RESET)

@@ -45,8 +45,6 @@ async def use(engine: LocalEngine) -> bytes:
     assert await search_ids(engine, "coffee")
     await engine.remove(note.id)
     await engine.reindex()
-    if engine._parts.database.path is None:
-        return b""
     return b"".join([piece async for piece in (await engine.backup()).pieces])
 
 
@@ -78,7 +76,6 @@ async def test_a_folder_of_an_older_version_is_made_private_when_it_is_opened(
     assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o644, "the target of a symbolic link is not changed"
 
 
-@pytest.mark.only_sqlite(reason="a backup contains a database file")
 async def test_a_restored_folder_is_private(settings: Settings, parsers: SharedParsers, tmp_path: Path) -> None:
     import io
 
@@ -132,7 +129,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.only_sqlite(reason="a backup copies the database file")
+@pytest.mark.only_sqlite(reason="the killed process has a data folder alone")
 async def test_the_copy_of_a_killed_backup_is_deleted_at_the_next_start(
     settings: Settings, parsers: SharedParsers
 ) -> None:

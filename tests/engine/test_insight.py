@@ -7,7 +7,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
@@ -16,6 +16,7 @@ from knowledge.engine.local import LocalEngine
 from knowledge.errors import AdminRequired, DocumentNotFound, Invalid
 from knowledge.model import Query, SearchFilter, SearchMode, now
 from knowledge.model.insight import ANSWERED_RELEVANCE
+from knowledge.store.insight.tables import measurements
 from knowledge.store.insight.tables import queries as query_table
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.engine.test_sessions import open_store
@@ -100,6 +101,19 @@ async def test_accounts_see_their_own_questions_and_admins_only_counts(engine: E
             await refused
     await ada.accounts.delete_me(PASSWORD)
     assert (await root.insight.count_queries()).questions == 1
+
+
+async def test_what_a_deleted_account_asked_last_is_not_written_afterwards(
+    local: LocalEngine, settings: Settings
+) -> None:
+    ada = await register(local, "ada")
+    await ada.search(Query(text="who paints the boat"))
+    await ada.accounts.delete_me(PASSWORD)
+    local._parts.recorder.flush()
+    local._parts.recorder.count()
+    assert (await local.insight.count_queries()).questions == 0
+    with open_store(settings) as database, database.read() as connection:
+        assert [row.owner_id for row in connection.execute(select(measurements)) if row.owner_id] == []
 
 
 async def test_old_questions_are_swept(local: LocalEngine, settings: Settings) -> None:

@@ -229,7 +229,6 @@ async def test_damaged_boxes_are_found_by_verify_and_hurt_nothing_else(engine: E
     assert (await engine.pages.places(document.id, 0, 0)).places[0].boxes == ()
 
 
-@pytest.mark.only_sqlite(reason="a backup contains a database file")
 async def test_boxes_go_with_their_document_and_come_back_with_a_backup(
     engine: Engine, local: LocalEngine, tmp_path: Path
 ) -> None:

@@ -13,9 +13,9 @@ from sqlalchemy import Table, select, update
 from knowledge.config import Settings
 from knowledge.engine.accounts import MAX_SESSIONS, MAX_USER_AGENT_CHARS
 from knowledge.engine.api import Engine
+from knowledge.engine.data_folder import open_database
 from knowledge.engine.events import watch
 from knowledge.engine.local import LocalEngine
-from knowledge.engine.runtime import open_database
 from knowledge.errors import (
     AccountNotFound,
     AdminRequired,

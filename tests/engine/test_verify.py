@@ -140,7 +140,6 @@ async def test_a_new_title_is_not_reported_as_damage(engine: Engine) -> None:
         assert await engine.verify() == []
 
 
-@pytest.mark.only_sqlite(reason="a backup copies the database file")
 async def test_a_backup_of_a_damaged_database_is_refused(
     engine: Engine, local: LocalEngine, settings: Settings
 ) -> None:
@@ -152,7 +151,6 @@ async def test_a_backup_of_a_damaged_database_is_refused(
     assert not list(settings.data.glob("backup-*"))
 
 
-@pytest.mark.only_sqlite(reason="a backup copies the database file")
 async def test_a_backup_with_a_damaged_original_is_refused(engine: Engine, settings: Settings) -> None:
     note = await add_note(engine, "Tea is at four.", title="When tea is")
     (settings.data / "files" / note.sha256[:2] / note.sha256).write_text("Tea is at five.")
@@ -191,7 +189,6 @@ def pack_backup(members: dict[str, bytes]) -> io.BytesIO:
     return out
 
 
-@pytest.mark.only_sqlite(reason="a backup contains a database file")
 async def test_a_damaged_backup_is_not_restored(local: LocalEngine, tmp_path: Path) -> None:
     await add_note(local, "Tea is at four.", title="When tea is")
     members = await read_backup(local)

@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import Connection, func, insert, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from knowledge.errors import DatabaseFailed, DiskFull, InvalidParameter, KnowledgeError, NotNow, StorageFailed
+from knowledge.errors import DatabaseFailed, DiskFull, InvalidParameter, KnowledgeError, StorageFailed
 from knowledge.model import JobKind, Scope, new_uid
 from knowledge.store import migrate, schema
 from knowledge.store.accounts.quotas import Quota
@@ -116,12 +116,6 @@ def test_a_deadlock_is_resolved_and_both_writes_are_done(database: PostgresDatab
             running.result(LIMIT_SECONDS)
     with database.read() as connection:
         assert set(connection.execute(select(S.value)).scalars()) == {"xx"}
-
-
-def test_a_backup_is_refused_with_the_tool_to_use(database: PostgresDatabase, tmp_path: Path) -> None:
-    with pytest.raises(NotNow) as refused:
-        database.copy_to(tmp_path / "copy.db")
-    assert "pg_dump" in refused.value.hint
 
 
 # -- lost connections ---------------------------------------------------------------------------

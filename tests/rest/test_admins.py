@@ -16,6 +16,7 @@ from knowledge.model import Original
 from knowledge.surfaces.http.app import make_http_app
 from tests.support.accounts import ADMIN, PASSWORD, create_corpus, get_engine_for_key, log_in, register
 from tests.support.engines import add_note, search_ids
+from tests.support.originals import get_folder
 
 SPELLINGS = (ADMIN, ADMIN.upper(), ADMIN.title())
 
@@ -96,7 +97,7 @@ async def test_an_admin_may_verify_but_sees_no_names(engine: Engine, local: Loca
     note = await add_note(ada, "the plan", title="A title that is nobody's business")
     assert await root.verify() == []
     await root.reindex()
-    local._parts.files.get_path(note.sha256).unlink()
+    get_folder(local).get_path(note.sha256).unlink()
     (finding,) = await root.verify()
     assert finding.part == "files" and "1 finding" in finding.message
     assert note.sha256 not in finding.message and "nobody's business" not in finding.message
@@ -139,18 +140,28 @@ async def test_an_admin_lists_and_ends_sessions(engine: Engine) -> None:
         await ada.sessions.list_of(ADMIN)
 
 
+async def test_an_admin_sees_numbers_of_all_accounts(engine: Engine) -> None:
+    root, ada = await register(engine, ADMIN), await register(engine, "ada")
+    await root.insight.count_queries()
+    with pytest.raises(AdminRequired):
+        await ada.insight.count_queries()
+
+
 STATEMENTS = {
     "**Admins** are the accounts that `ADMIN_USERS` names.": test_only_the_operator_creates_the_account_of_an_admin,
     "Only the operator creates them, with `knowledge user add NAME`: these names cannot be registered, in any case, "
     "not even after the account was removed.": test_registering_with_the_name_of_an_admin_is_refused,
     "| search, list and read their own, granted, and public approved documents | yes | yes | yes |":
         test_an_admin_reads_no_more_than_others,
-    "| read other documents | no | no | no |": test_an_admin_reads_no_more_than_others,
+    "| read other documents | no | no, except to look into a corpus that its owner has made public | as an admin |":
+        test_an_admin_reads_no_more_than_others,
     "| list, add, disable and remove accounts (removing deletes what the account owns) | no | yes | yes |":
         test_an_admin_lists_adds_disables_and_removes_accounts,
     "| list and end the browser sessions of other accounts | no | yes | yes |": test_an_admin_lists_and_ends_sessions,
-    "| list corpora that wait for approval, approve them, revoke an approval | no | yes | yes |":
-        test_an_admin_approves_corpora_and_revokes_approval,
+    "| see the numbers of searches, questions, documents and jobs of all accounts together, without names and texts "
+    "| no | yes | yes |": test_an_admin_sees_numbers_of_all_accounts,
+    "| list corpora that wait for approval, look into the documents of public ones, approve, decline, revoke an "
+    "approval | no | yes | yes |": test_an_admin_approves_corpora_and_revokes_approval,
     "| `verify` and `reindex` | no | yes; sees the number of findings, no document names | yes |":
         test_an_admin_may_verify_but_sees_no_names,
     "| backup, keys for other accounts, change of the embedding model | no | no | yes |":

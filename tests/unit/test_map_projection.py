@@ -14,7 +14,7 @@ from knowledge.engine.maps.projection import (
     project,
     project_linearly,
 )
-from knowledge.engine.maps.telling_words import Passage, WordPlace, find_telling_words
+from knowledge.engine.maps.telling_words import MappedPassage, WordPlace, find_telling_words
 from knowledge.text.analyzer import normalise_nfkc
 
 
@@ -91,7 +91,7 @@ def test_words_that_are_frequent_inside_and_rare_outside_name_a_cluster() -> Non
         "The Lighthouse lamp of the town", "A Lighthouse keeper of the town", "Every lighthouse lamp in the town",
         "Ripe tomatoes in the town", "Water the tomato plants of the town", "Tomatoes and basil for the town",
     ]  # fmt: skip
-    passages = [Passage(number, text, "en") for number, text in enumerate(texts)]
+    passages = [MappedPassage(number, text, "en") for number, text in enumerate(texts)]
     first, second = find_telling_words(passages, [0, 0, 0, 1, 1, 1], 2)
     assert [read_word(passages, word) for word in first][:2] == ["Lighthouse", "lamp"]
     assert read_word(passages, second[0]) in ("tomatoes", "Tomatoes"), "forms of a word count as one"
@@ -100,10 +100,12 @@ def test_words_that_are_frequent_inside_and_rare_outside_name_a_cluster() -> Non
 
 
 def test_words_of_scripts_without_spaces_are_pairs_of_characters() -> None:
-    passages = [Passage(number, text, "ja") for number, text in enumerate(["灯台の光", "灯台の人", "海の魚", "海の水"])]
+    passages = [
+        MappedPassage(number, text, "ja") for number, text in enumerate(["灯台の光", "灯台の人", "海の魚", "海の水"])
+    ]
     first, _ = find_telling_words(passages, [0, 0, 1, 1], 2)
     assert "灯台" in {read_word(passages, word) for word in first}
 
 
-def read_word(passages: list[Passage], word: tuple[WordPlace, ...]) -> str:
+def read_word(passages: list[MappedPassage], word: tuple[WordPlace, ...]) -> str:
     return normalise_nfkc(passages[word[0].passage].text)[word[0].start : word[0].end]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from knowledge.embed.granite import load_tokenizer
 from knowledge.extract.base import PageText
 from knowledge.split import SplitPassage, Splitter, build_embedding_text
+from knowledge.split.cutter import JOINT_TOKENS
 from knowledge.split.passage import SPECIAL_TOKENS
-from knowledge.split.splitter import JOINT_TOKENS
 
 TOKENIZER = load_tokenizer()
 WINDOW = 256

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from base64 import b64encode
@@ -89,6 +90,18 @@ async def serve_changed(page: Page, module: str, old: str, new: str) -> None:
         await route.fulfill(status=200, headers=headers, body=text.replace(old, new))
 
     await page.route(f"**/static/*/{module}", answer)
+
+
+async def hold_answers(page: Page, address: str) -> asyncio.Event:
+    """Hold the requests to an address back until the event is set, as a slow server does."""
+    gate = asyncio.Event()
+
+    async def answer(route: Route) -> None:
+        await gate.wait()
+        await route.continue_()
+
+    await page.route(address, answer)
+    return gate
 
 
 async def check_boxes_on_lines(page: Page) -> None:

@@ -37,8 +37,13 @@ VIEWS = {
     "/agents": ".toolset",
     "/insight": ".plots",
     "/settings": "select",
+    "/settings?show=corpora": ".inline",
+    "/settings?show=server": ".care",
+    "/people": ".inline",
     "/map": ".mapping h1",
     "/login": "form.login",
+    "/library": "tbody tr",
+    "/d/{uid}/edit": "form input",
 }
 
 

@@ -197,3 +197,15 @@ async def test_a_build_with_inner_html_fails_every_test_of_the_page(
     await expect(page.locator(".hit .text").first).to_contain_text(LAMP_LINES[0][:20])
     reports.errors.clear()
     reports.expected.append("TrustedHTML")
+
+
+async def test_a_passage_of_source_code_shows_its_lines(page: Page, server: ServerProcess) -> None:
+    async def answer(route: Route) -> None:
+        fetched = await route.fetch()
+        body = await fetched.json()
+        for hit in body["results"]:
+            hit["lines"] = [3, 9]
+        await route.fulfill(response=fetched, json=body)
+
+    await page.route("**/api/v1/search", answer)
+    await expect((await ask(page, server)).locator(".where")).to_contain_text("lines 3–9")

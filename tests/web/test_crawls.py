@@ -12,6 +12,7 @@ from tests.support.browser import require_browser
 from tests.support.server_process import ServerProcess, run_server_process_on_port
 from tests.support.web_site import SiteReply, WebSite, serve_site
 from tests.web.conftest import WITH_MODEL
+from tests.web.steps import hold_answers
 
 pytestmark = pytest.mark.long
 
@@ -56,13 +57,25 @@ async def test_a_crawl_has_a_row_for_every_page_with_its_outcome(
     await expect(rows["/private/plans"]).to_have_class(re.compile("off"))
     await expect(page.get_by_role("status").filter(has_text="pages read")).to_be_visible()
     assert "/private/plans" not in site.list_requested_paths()
+    await expect(page.get_by_text("robots.txt forbids 1 page, which was not read.")).to_be_visible()
     await page.get_by_role("link", name="Added", exact=True).click()
     await expect(page.locator(".row")).to_have_count(2)
+    gate = await hold_answers(page, "**/pages?outcome=skipped*")
     await page.get_by_role("link", name="Left out", exact=True).click()
+    await expect(page.locator("ul.rows")).to_have_attribute("aria-busy", "true")
+    gate.set()
+    await expect(page.locator("ul.rows")).to_have_attribute("aria-busy", "false")
+    await expect(page.locator(".row")).to_have_count(1)
     await expect(page.locator(".row .name")).to_have_attribute("title", f"{site.url}/private/plans")
-    await page.get_by_role("link", name="All", exact=True).click()
+    before = page.url.partition("?")[0]
+    site.put_page("/kettles", title="Kettles of iron")
+    await page.get_by_role("button", name="Read it again").click()
+    await expect(page).not_to_have_url(re.compile(re.escape(before)))
+    await expect(rows["/kettles"].locator(".text")).to_contain_text("Updated")
+    await expect(rows["/"].locator(".text")).to_contain_text("Unchanged")
+    await expect(page.get_by_role("button", name="Read it again")).to_be_visible()
     await rows["/kettles"].get_by_role("link", name="Open").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Kettles of copper")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Kettles of iron")
 
 
 async def test_a_crawl_is_started_on_the_page_and_a_failed_one_is_tried_again(
@@ -75,6 +88,7 @@ async def test_a_crawl_is_started_on_the_page_and_a_failed_one_is_tried_again(
     await expect(page).to_have_url(re.compile(r"/activity/crawls/[0-9a-f-]{36}$"))
     job = crawl_server.wait_for_job(page.url.rpartition("/")[2])
     assert (job["status"], job["retryable"]) == ("failed", True)
+    await expect(page.get_by_role("button", name="Read it again")).to_be_visible()
     await page.get_by_role("link", name="Activity", exact=True).click()
     await page.locator(".chip", has_text="Failed").click()
     row = page.locator(".row.bad")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -39,6 +39,8 @@ class AccountService:
         self.store, self.keys, self._scopes = AccountStore(database), KeyStore(database), scopes
         self.sessions = SessionStore(database)
         self._admins = frozenset(fold_username(name) for name in admins)
+        self.find_token_caller: Callable[[str], Caller | None] = lambda token: None  # noqa: ARG005
+        """Returns the caller of an access token of OAuth; set by OAuthService."""
 
     def to_account(self, stored: StoredAccount) -> Account:
         return Account(
@@ -63,6 +65,11 @@ class AccountService:
         check_new_key(name, expires_at)
         new, secret = _make_key(account, name.strip(), expires_at)
         return IssuedKey(self.keys.create(new), account.username, secret)
+
+    def rotate_key(self, account: StoredAccount, key_id: int) -> IssuedKey:
+        """Replace the secret of a key; sessions that were opened with it stay, so that nobody is locked out."""
+        new, secret = _make_key(account, "", None)
+        return IssuedKey(self.keys.rotate(account.id, key_id, new), account.username, secret)
 
     def issue_login_key(self, account: StoredAccount, days: int) -> IssuedKey:
         """Issue a key that expires, for a caller who has given the password of this account."""
@@ -150,6 +157,13 @@ class AccountService:
             if active is None:
                 raise session_ended_error()
             return active.caller
+        if caller.token is not None:
+            holder = self.find_token_caller(caller.token)
+            if holder is None:
+                raise InvalidKey(
+                    "The access token is not valid", hint="Refresh the token, or authorize the client again."
+                )
+            return holder
         if caller.key is not None:
             found = self.authenticate_key(caller.key)
             if found is None:

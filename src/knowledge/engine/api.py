@@ -6,11 +6,12 @@ one Caller, so no verb takes an owner.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Protocol
-from uuid import UUID
 
+from knowledge.engine.insight.protocol import AgentsApi, InsightApi
+from knowledge.engine.oauth.protocol import OAuthApi
 from knowledge.model import (
     Account,
     ApiKey,
@@ -26,6 +27,7 @@ from knowledge.model import (
     EngineStatus,
     Finding,
     Grant,
+    Hit,
     IssuedKey,
     Job,
     JobFilter,
@@ -44,10 +46,11 @@ from knowledge.model import (
     RetryResult,
     SearchAnswer,
 )
-from knowledge.model.agents import Agent, AgentSighting, NewRefusal, RefusedAttempt
+from knowledge.model.accounts import AccountUsage
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
+from knowledge.model.documents import ReviewedPart
 from knowledge.model.events import Event
-from knowledge.model.insight import HistoryPoint, QueryCounts, QueryLog, RatedPassage
+from knowledge.model.library import BatchResult, DocumentSelection
 from knowledge.model.maps import MAX_MAP_POINTS, PassageMap
 from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
 from knowledge.model.sessions import ActiveSession, BrowserSession, IssuedSession
@@ -77,7 +80,13 @@ class AccountsApi(Protocol):
 
     async def create_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey: ...
 
+    async def rotate_key(self, key_id: int) -> IssuedKey:
+        """Give a key a new secret, so that the old one is refused from now on; name and expiry stay."""
+
     async def revoke_key(self, key_id: int) -> None: ...
+
+    async def usage(self) -> AccountUsage:
+        """Return what the caller's account stores, and its quota."""
 
     async def change_password(self, old: str, new: str) -> None:
         """Change the password, revoke all login keys and end all sessions; API keys that were created stay valid."""
@@ -137,7 +146,16 @@ class CorporaApi(Protocol):
 
     async def approve(self, ref: int) -> Collection: ...
 
+    async def decline(self, ref: int, reason: str = "") -> Collection:
+        """Make a corpus that waits for approval private again, with a reason for its owner."""
+
     async def revoke_approval(self, ref: int) -> Collection: ...
+
+    async def review(self, ref: int, page: int = 1, per_page: int = 50) -> ResultPage[Document]:
+        """List the documents of a corpus that its owner has made public, before or after approval."""
+
+    async def review_chunks(self, ref: int, document: Ref, offset: int = 0, limit: int | None = None) -> ReviewedPart:
+        """Return a document of a corpus that its owner has made public, with its chunks in reading order."""
 
 
 class McpSessionsApi(Protocol):
@@ -213,57 +231,41 @@ class PagesApi(Protocol):
         """Return the headings of a document of any format."""
 
 
-class AgentsApi(Protocol):
-    """Agents that use MCP: which ones have connected, and which attempts were refused."""
-
-    async def list_seen(self) -> list[Agent]:
-        """Return the caller's agents of the last seven days, the last seen first."""
-
-    async def list_refused(self, address: str) -> list[RefusedAttempt]:
-        """Return the last refused attempts; an account sees those from its own address, without their names."""
-
-    async def record(self, seen: AgentSighting) -> None:
-        """Count the calls of an agent of the caller; for the surface that serves MCP."""
-
-    async def record_refusals(self, refused: Sequence[NewRefusal]) -> None:
-        """Store refused attempts; for the operator alone."""
-
-
-class InsightApi(Protocol):
-    """What the caller asked, which passages were right, and how much happened."""
-
-    async def queries(
-        self, since: datetime | None = None, unanswered: bool = False, page: int = 1, per_page: int = 50
-    ) -> QueryLog:
-        """Return the caller's questions, the last asked first; only logged with KNOWLEDGE_QUERY_LOG."""
-
-    async def forget_queries(self) -> int:
-        """Delete the caller's log of questions and return how many there were."""
-
-    async def rate(self, query: str, chunk: UUID, good: bool | None) -> None:
-        """Mark a passage as a right or wrong answer to a question; None withdraws the mark."""
-
-    async def ratings(self) -> list[RatedPassage]:
-        """Return the passages that the caller has marked, newest first, as far as they still exist."""
-
-    async def history(self, hours: int = 24) -> list[HistoryPoint]:
-        """Return documents, unfinished jobs and searches of the caller over the last hours, oldest first."""
-
-    # -- administration: for the local owner and admins -----------------------------------------
-
-    async def count_queries(self) -> QueryCounts:
-        """Count the questions of all accounts, without their texts."""
-
-    async def server_history(self, hours: int = 24) -> list[HistoryPoint]:
-        """Return documents, unfinished jobs and searches of all accounts together."""
-
-
 class MapsApi(Protocol):
     async def read(self, collection: CollectionRef | None = None, limit: int = MAX_MAP_POINTS) -> PassageMap:
         """Return the map of all passages that the caller may read, or of one collection.
 
         It is made in the background when it is first asked for, and again when more than 5 % has changed.
         """
+
+
+class LibraryApi(Protocol):
+    """Many documents at once, and documents near another one."""
+
+    async def edit_many(self, selection: DocumentSelection, edit: DocumentEdit) -> BatchResult:
+        """Change tags and collection of many documents; those that could not be changed are named with the reason."""
+
+    async def remove_many(self, selection: DocumentSelection, confirm: int | None) -> BatchResult:
+        """Delete many documents; raises ConfirmationRequired with their number unless `confirm` is that number."""
+
+    async def similar(self, ref: Ref, top: int = 5) -> list[Hit]:
+        """Return the nearest passage of each of the documents that are most like this one, nearest first."""
+
+
+class MaintenanceApi(Protocol):
+    """Long work of one server as jobs; NotNow is raised while another one runs on this server."""
+
+    async def verify(self) -> Job:
+        """Compare database, index and originals; the findings become the warnings of the job."""
+
+    async def reindex(self) -> Job:
+        """Rebuild the index of this server from the store and swap it in."""
+
+    async def backup(self) -> Job:
+        """Write an archive of all data into the folder `backups` of the data folder, which keeps the newest three."""
+
+    async def archive(self, ref: Ref) -> Original:
+        """Return the archive that a backup job has written; raises FileNotFound."""
 
 
 class Engine(Protocol):
@@ -280,6 +282,9 @@ class Engine(Protocol):
     def sessions(self) -> SessionsApi: ...
 
     @property
+    def oauth(self) -> OAuthApi: ...
+
+    @property
     def pages(self) -> PagesApi: ...
 
     @property
@@ -290,6 +295,12 @@ class Engine(Protocol):
 
     @property
     def maps(self) -> MapsApi: ...
+
+    @property
+    def library(self) -> LibraryApi: ...
+
+    @property
+    def maintenance(self) -> MaintenanceApi: ...
 
     def as_caller(self, caller: Caller) -> Engine:
         """Return the engine for a caller; documents that the caller may not read look as if they did not exist."""
@@ -307,8 +318,11 @@ class Engine(Protocol):
     async def add(self, new: NewDocument) -> Job:
         """Accept a document and return its job at once; raises Duplicate for the same bytes."""
 
-    async def update_note(self, ref: Ref, text: str) -> Document:
-        """Replace the text of a note atomically, and return it when the new text can be found."""
+    async def update_note(self, ref: Ref, text: str, expected: str | None = None) -> Document:
+        """Replace the text of a note atomically, and return it when the new text can be found.
+
+        Raises DocumentChanged if the note has not the expected revision; nothing is written then.
+        """
 
     # -- jobs -----------------------------------------------------------------------------------
 
@@ -402,9 +416,10 @@ class Engine(Protocol):
         """
 
     async def reread(self, start: bool = True) -> RereadStatus:
-        """Queue a job for each document that OCR has read before the boxes of words were stored.
+        """Queue a job for each document that an older version read without boxes of words or lines of code.
 
-        The jobs add the boxes and change nothing else. Without `start`, nothing is queued.
+        The jobs of scans and images add the boxes and change nothing else; those of source code replace the chunks.
+        Without `start`, nothing is queued.
         """
 
     async def backup(self) -> Original:

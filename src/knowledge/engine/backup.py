@@ -10,39 +10,35 @@ import json
 import secrets
 import shutil
 import tarfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from knowledge import failpoints
+from knowledge.blobs.api import Blobs
+from knowledge.blobs.folder import READ_CHUNK_BYTES, FolderBlobs
+from knowledge.blobs.incoming import digest_file
 from knowledge.engine import verify
-from knowledge.engine.runtime import BACKUP_COPY_PREFIX, Runtime
-from knowledge.errors import Damaged, NotNow, StorageFailed
+from knowledge.engine.cluster.originals import BACKUP_LEASE_PREFIX
+from knowledge.errors import Damaged, KnowledgeError, NotNow, StorageFailed
 from knowledge.filesystem import file_modes
 from knowledge.model import Json, now
+from knowledge.store.cluster.leases import LeaseStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import READ_CHUNK_BYTES, FileStore, digest_file
 from knowledge.store.jobs.jobs import JobStore
 from knowledge.version import __version__
 
 DATABASE_MEMBER, FILES_FOLDER, MANIFEST_MEMBER = "knowledge.db", "files", "manifest.json"
 PRODUCT = "knowledge-server backup"
+BACKUP_COPY_PREFIX = "backup-"
+"""File name prefix of the temporary database copies that a backup makes in the data folder."""
 TAR_BLOCK_BYTES = tarfile.BLOCKSIZE
+HOLD_SECONDS = 3600.0
+"""Longer than copying the database takes."""
 OLDER_BACKUP_HINT = "The backup itself is damaged: restore an older one."
-
-
-def open_archive(parts: Runtime) -> BackupArchive:
-    """Return a backup of an engine's data, which stops when the engine closes."""
-    return BackupArchive(
-        parts.options.data,
-        parts.database,
-        parts.files,
-        parts.documents,
-        parts.jobs,
-        stop=lambda: parts.threads.closing,
-    )
 
 
 class BackupArchive:
@@ -52,9 +48,10 @@ class BackupArchive:
         self,
         data: Path,
         database: Database,
-        files: FileStore,
+        files: Blobs,
         documents: DocumentStore,
         jobs: JobStore,
+        leases: LeaseStore | None,
         *,
         stop: Callable[[], bool],
     ) -> None:
@@ -62,6 +59,7 @@ class BackupArchive:
         self._stack = ExitStack()
         try:
             self._stack.enter_context(files.hold_deletions(documents.is_file_referenced))
+            self._hold = None if leases is None else self._stack.enter_context(HeldOriginals(leases))
             self._members = list(self._list_members(data / f"{BACKUP_COPY_PREFIX}{secrets.token_hex(8)}.db", stop))
         except BaseException:
             self._stack.close()
@@ -74,6 +72,8 @@ class BackupArchive:
 
     def next_piece(self) -> bytes:
         """Return the next bytes; empty at the end."""
+        if self._hold is not None:
+            self._hold.renew()
         return next(self._pieces, b"")
 
     async def stream(self, run_in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]) -> AsyncIterator[bytes]:
@@ -88,18 +88,19 @@ class BackupArchive:
         self._pieces.close()
         self._stack.close()
 
-    def _list_members(self, copy: Path, stop: Callable[[], bool]) -> Iterator[tuple[str, Path | bytes, int]]:
+    def _list_members(self, copy: Path, stop: Callable[[], bool]) -> Iterator[tuple[str, Path | bytes | str, int]]:
         self._stack.callback(copy.unlink, missing_ok=True)
         referenced = self._list_originals()
         self._database.copy_to(copy)
-        verify.require_undamaged(copy, self._files.root, "Nothing was backed up", stop=stop)
+        verify.require_undamaged(copy, self._files, "Nothing was backed up", stop=stop)
         referenced |= self._list_originals()  # documents added during the copy may be in it
-        originals = [path for path in map(self._files.get_path, sorted(referenced)) if path.exists()]
+        sizes = {sha256: self._files.find_size(sha256) for sha256 in sorted(referenced)}
+        originals = [(sha256, size) for sha256, size in sizes.items() if size is not None]
         manifest = _make_manifest(copy, len(originals))
         yield MANIFEST_MEMBER, manifest, len(manifest)
         yield DATABASE_MEMBER, copy, copy.stat().st_size
-        for path in originals:
-            yield f"{FILES_FOLDER}/{path.name}", path, path.stat().st_size
+        for sha256, size in originals:
+            yield f"{FILES_FOLDER}/{sha256}", sha256, size
 
     def _list_originals(self) -> set[str]:
         """Return the originals of all documents and jobs."""
@@ -111,10 +112,35 @@ class BackupArchive:
             info.size, info.mode = size, 0o600
             yield info.tobuf(tarfile.USTAR_FORMAT)
             failpoints.trigger("backup.member")
-            yield from _read_content(source, size)
+            yield from _read_content(self._files, source, size)
             if padding := _round_up_to_block(size) - size:  # an empty piece would mean the end of the stream
                 yield b"\0" * padding
         yield b"\0" * (2 * TAR_BLOCK_BYTES)
+
+
+class HeldOriginals:
+    """A lease under which other servers do not delete originals; it expires if this server ends."""
+
+    def __init__(self, leases: LeaseStore) -> None:
+        self._leases, self._name = leases, f"{BACKUP_LEASE_PREFIX}{leases.holder}"
+
+    def __enter__(self) -> HeldOriginals:
+        self._acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(KnowledgeError):  # the database is away: the lease expires
+            if self._token is not None:
+                self._leases.release(self._name, self._token)
+
+    def renew(self) -> None:
+        """Renew the lease when a part of it has passed."""
+        if time.monotonic() > self._renew_at:
+            self._acquire()
+
+    def _acquire(self) -> None:
+        self._token = self._leases.acquire(self._name, HOLD_SECONDS)
+        self._renew_at = time.monotonic() + HOLD_SECONDS / 6
 
 
 def restore_backup(archive: BinaryIO, data: Path) -> Json:
@@ -123,20 +149,30 @@ def restore_backup(archive: BinaryIO, data: Path) -> Json:
         raise NotNow(
             f"The data folder {data} is not empty", hint="Choose an empty folder with --data, or move this one away."
         )
+    try:
+        with unpack_backup(archive, data) as (draft, manifest):
+            file_modes.make_folder(data)
+            for part in draft.iterdir():
+                part.replace(data / part.name)
+    except OSError as error:
+        raise StorageFailed(f"The backup could not be restored to {data}: {error.strerror or error}") from error
+    return manifest
+
+
+@contextmanager
+def unpack_backup(archive: BinaryIO, data: Path) -> Iterator[tuple[Path, Json]]:
+    """Unpack and check a backup in a folder beside the data folder, which is deleted afterwards; with its manifest."""
     draft = data.with_name(f"{data.name}.restoring-{secrets.token_hex(4)}")
+    file_modes.UMASK.enter()
     try:
         manifest = _extract_backup(archive, draft)
         verify.require_undamaged(
-            draft / DATABASE_MEMBER, draft / FILES_FOLDER, "Nothing was restored", hint=OLDER_BACKUP_HINT
+            draft / DATABASE_MEMBER, FolderBlobs(draft / FILES_FOLDER), "Nothing was restored", hint=OLDER_BACKUP_HINT
         )
-        file_modes.make_folder(data)
-        for part in draft.iterdir():
-            part.replace(data / part.name)
-    except OSError as error:
-        raise StorageFailed(f"The backup could not be restored to {data}: {error.strerror or error}") from error
+        yield draft, manifest
     finally:
+        file_modes.UMASK.leave()
         shutil.rmtree(draft, ignore_errors=True)
-    return manifest
 
 
 def _extract_backup(archive: BinaryIO, draft: Path) -> Json:
@@ -196,16 +232,28 @@ def _make_manifest(database: Path, originals: int) -> bytes:
     ).encode()
 
 
-def _read_content(source: Path | bytes, size: int) -> Iterator[bytes]:
-    if isinstance(source, bytes):
-        yield source
-        return
-    with source.open("rb") as file:
+def _read_content(files: Blobs, source: Path | bytes | str, size: int) -> Iterator[bytes]:
+    """Yield bytes from memory, a file, or the original with this SHA-256."""
+    match source:
+        case bytes():
+            yield source
+            return
+        case str():
+            name, pieces = source, files.read(source, 0, size)
+        case _:
+            name, pieces = source.name, _read_file(source, size)
+    for piece in pieces:
+        size -= len(piece)
+        yield piece
+    if size:
+        raise StorageFailed(f"The file {name} was truncated during the backup")
+
+
+def _read_file(path: Path, size: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
         while size > 0 and (piece := file.read(min(READ_CHUNK_BYTES, size))):
             size -= len(piece)
             yield piece
-    if size:
-        raise StorageFailed(f"The file {source.name} was truncated during the backup")
 
 
 def _round_up_to_block(size: int) -> int:

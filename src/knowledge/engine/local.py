@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
+from knowledge.blobs.incoming import IncomingFile
 from knowledge.embed.embedder import Embedder
-from knowledge.engine import verify
 from knowledge.engine.api import Engine
-from knowledge.engine.backup import open_archive
 from knowledge.engine.cluster.signals import SignalKind
 from knowledge.engine.events.broadcaster import Signal
-from knowledge.engine.events.watch import open_watch
+from knowledge.engine.events.watch import Watcher, open_watch
 from knowledge.engine.ingest import accept
+from knowledge.engine.ingest.originals import stream_original
+from knowledge.engine.ingest.reread import REREAD_TYPES
 from knowledge.engine.insight.recorder import FinishedSearch
 from knowledge.engine.local_groups import LocalGroups
-from knowledge.engine.pages.service import missing_original_error
 from knowledge.engine.permissions import check_verb, is_operator, summarize_findings
 from knowledge.engine.proxy import CallerProxy
 from knowledge.engine.runtime import Runtime
 from knowledge.engine.search import pipeline as search_pipeline
 from knowledge.error_codes import make_already_ended, raise_job_error
 from knowledge.errors import DeadlineExceeded, IndexFailed, JobNotFound, KnowledgeError, NotNow
-from knowledge.extract.pages.page_reader import DRAWABLE_TYPES
-from knowledge.index.api import Index, IndexFilter
+from knowledge.index.api import Index
 from knowledge.model import (
     Caller,
     Chunk,
@@ -58,7 +57,6 @@ from knowledge.model import (
     RetryResult,
     Scope,
     SearchAnswer,
-    SearchFilter,
 )
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.events import Event
@@ -66,8 +64,7 @@ from knowledge.model.suggestions import Suggestion
 from knowledge.store.accounts.accounts import StoredAccount
 from knowledge.store.accounts.delete_account import delete_account_data
 from knowledge.store.collections import read_only_error
-from knowledge.store.documents import check_writable
-from knowledge.store.files import IncomingFile, read_pieces
+from knowledge.store.documents import check_writable, require_revision
 from knowledge.store.jobs.rows import ActiveJob
 from knowledge.telemetry import metrics
 
@@ -78,10 +75,10 @@ DOCUMENT_JOBS = (JobKind.ADD, JobKind.UPDATE, JobKind.EMBED)
 CLAIM_POLL_SECONDS = 0.005
 """Retry interval of a cancel that meets a job between its claim and its start."""
 WATCH_VERB = "watch"
+NOBODY = -2
+"""An owner that owns nothing, for the scope of a review."""
 OTHER_SERVER_POLL_SECONDS = 0.1
 """Interval at which a cancel looks whether another server has carried it out."""
-NO_COLLECTION = 0
-"""An id that no collection has: ids start at 1, and an empty filter would search all collections."""
 INDEX_INCOMPLETE_NOTE = "The index is being rebuilt, so the results are incomplete; search again in a minute."
 
 
@@ -115,6 +112,9 @@ class LocalEngine(LocalGroups):
         if verb == WATCH_VERB:
             return LocalEngine(parts, scope, for_operator=operator, caller=current)
         return self.with_scope(scope, for_operator=operator)
+
+    def _read_corpus(self, ref: int) -> LocalEngine:
+        return self.with_scope(Scope(NOBODY, frozenset({ref})))
 
     def start(self) -> None:
         self._parts.start()
@@ -171,36 +171,15 @@ class LocalEngine(LocalGroups):
         incomplete = self._parts.indexer.seq < 0 and self._parts.changes.newest_seq() > 0
         answer = search_pipeline.search(
             query,
-            self._make_index_filter(query),
+            search_pipeline.make_index_filter(
+                query.filter, self._parts.documents, self._parts.collections, self._scope
+            ),
             index=index,
             passages=self._parts.documents,
             embedder=embedder,
             reranker=self._parts.reranker,
         )
         return replace(answer, notes=(*answer.notes, INDEX_INCOMPLETE_NOTE)) if incomplete else answer
-
-    def _make_index_filter(self, query: Query) -> IndexFilter:
-        """Convert scope and filter to ids; raises NotFound for an unknown collection or document."""
-        wanted, parts, scope = query.filter, self._parts, self._scope
-        return IndexFilter(
-            owner=scope.owner,
-            shared_collections=tuple(sorted(scope.collections)),
-            collections=self._find_collections(wanted),
-            tags=wanted.tags,
-            doc_types=wanted.doc_types,
-            documents=parts.documents.find_ids(wanted.documents, scope) if wanted.documents else (),
-            day_from=search_pipeline.to_day_number(wanted.date_from),
-            day_to=search_pipeline.to_day_number(wanted.date_to),
-        )
-
-    def _find_collections(self, wanted: SearchFilter) -> tuple[int, ...]:
-        """Return the ids of the collections to search; empty searches all."""
-        collections, scope = self._parts.collections, self._scope
-        named = collections.find_ids(wanted.collections, scope) if wanted.collections else ()
-        if not wanted.trusted_only:
-            return named
-        trusted = collections.find_trusted_ids(scope)
-        return tuple(found for found in trusted if found in named or not named) or (NO_COLLECTION,)
 
     async def suggest(self, text: str) -> list[Suggestion]:
         return await self._run_in_thread(lambda: self._parts.suggestions.find(text, self._scope))
@@ -224,12 +203,14 @@ class LocalEngine(LocalGroups):
             raise
         return incoming
 
-    async def update_note(self, ref: Ref, text: str) -> Document:
+    async def update_note(self, ref: Ref, text: str, expected: str | None = None) -> Document:
         accept.check_document(NewNote(text=text))
         note = await self.document(ref)
         check_writable(note, self._scope)
         accept.check_note(note)
-        job = await self._run_in_thread(lambda: self._parts.acceptor.accept_update(note, text, self._scope))
+        if expected is not None:
+            require_revision(note, expected)
+        job = await self._run_in_thread(lambda: self._parts.acceptor.accept_update(note, text, self._scope, expected))
         ended = await self.wait(job.id, self._parts.options.wait_seconds)
         if not ended.status.has_ended:
             raise DeadlineExceeded("The note is still being updated", job_id=ended.id)
@@ -315,8 +296,11 @@ class LocalEngine(LocalGroups):
     async def watch(self, after: int | None = None) -> AsyncGenerator[Event, None]:
         return await open_watch(self._parts.broadcaster, self._parts.threads, self._judge, after)
 
-    async def _judge(self) -> Scope:
-        return self._scope if self._caller is None else (await self.admit(self._caller, WATCH_VERB))._scope
+    async def _judge(self) -> Watcher:
+        if self._caller is None:
+            return Watcher(self._scope, self._for_operator)
+        current = await self.admit(self._caller, WATCH_VERB)
+        return Watcher(current._scope, bool(current._caller and current._caller.may_administer))
 
     # -- crawls ---------------------------------------------------------------------------------
 
@@ -361,11 +345,7 @@ class LocalEngine(LocalGroups):
 
     async def original(self, ref: Ref, start: int = 0, stop: int | None = None) -> Original:
         document = await self.document(ref)
-        path = self._parts.files.get_path(document.sha256)
-        if not await self._run_in_thread(path.exists):
-            raise missing_original_error(document)
-        filename, pieces = document.filename or document.title, read_pieces(path, start, stop)
-        return Original(filename, document.size_bytes, pieces, document.sha256)
+        return await stream_original(self._parts.files, document, start, stop, self._run_in_thread)
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         accept.check_tags(edit.add_tags)
@@ -441,18 +421,12 @@ class LocalEngine(LocalGroups):
         await self._run_in_thread(self._parts.check_ready)
 
     async def verify(self) -> list[Finding]:
-        found = await self._run_in_thread(lambda: list(self._verify()))
+        found = await self._run_in_thread(lambda: [*self._parts.maintenance.find_differences()])
         return found if self._for_operator else summarize_findings(found)
-
-    def _verify(self) -> Iterator[Finding]:
-        parts, is_closed = self._parts, lambda: self.is_closed
-        return verify.verify_all(
-            parts.database, parts.documents, parts.chunks, parts.files, parts.indexer, parts.page_words, is_closed
-        )
 
     async def reindex(self, model: str | None = None) -> None:
         if model is None:
-            await self._run_in_thread(lambda: self._parts.indexer.rebuild(self._parts.indexer.model))
+            await self._run_in_thread(self._parts.maintenance.rebuild_index)
             return
         await self._run_in_thread(lambda: self._parts.models.switch_to(model))
 
@@ -461,11 +435,11 @@ class LocalEngine(LocalGroups):
 
     def _reread(self, start: bool) -> RereadStatus:
         parts = self._parts
-        queued = parts.rereads.queue_missing(DRAWABLE_TYPES) if start else 0
+        queued = parts.rereads.queue_missing(REREAD_TYPES) if start else 0
         if queued:
             parts.workers.wake_all()
         return RereadStatus(queued, parts.rereads.count_waiting())
 
     async def backup(self) -> Original:
-        archive = await self._run_in_thread(lambda: open_archive(self._parts))
+        archive = await self._run_in_thread(lambda: self._parts.maintenance.open_backup(lambda: self.is_closed))
         return Original(archive.filename, archive.size, archive.stream(self._run_in_thread))

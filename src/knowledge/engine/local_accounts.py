@@ -11,6 +11,7 @@ from knowledge.engine.permissions import operator_required
 from knowledge.engine.threads import EngineThreads
 from knowledge.errors import AccountNotFound, Forbidden, WrongPassword
 from knowledge.model import Account, ApiKey, Caller, IssuedKey, RemovalResult
+from knowledge.model.accounts import AccountUsage
 from knowledge.store.accounts.accounts import StoredAccount
 
 
@@ -26,11 +27,12 @@ class LocalAccounts:
         registration: bool,
         login_key_days: int,
         remove_account: Callable[[StoredAccount], Awaitable[RemovalResult]],
+        read_usage: Callable[[int], AccountUsage],
     ) -> None:
         self._run, self._service, self._passwords = threads.run, service, passwords
         self._owner, self._for_operator = owner, for_operator
         self._registration, self._login_key_days = registration, login_key_days
-        self._remove_account = remove_account
+        self._remove_account, self._read_usage = remove_account, read_usage
 
     # -- without a caller -----------------------------------------------------------------------
 
@@ -70,6 +72,14 @@ class LocalAccounts:
     async def create_key(self, name: str, expires_at: datetime | None = None) -> IssuedKey:
         own = await self._find_own()
         return await self._run(lambda: self._service.issue_key(own, name, expires_at))
+
+    async def rotate_key(self, key_id: int) -> IssuedKey:
+        own = await self._find_own()
+        return await self._run(lambda: self._service.rotate_key(own, key_id))
+
+    async def usage(self) -> AccountUsage:
+        own = await self._find_own()
+        return await self._run(lambda: self._read_usage(own.id))
 
     async def revoke_key(self, key_id: int) -> None:
         own = await self._find_own()

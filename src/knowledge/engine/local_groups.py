@@ -1,4 +1,4 @@
-"""The sub-protocols of LocalEngine: accounts, corpora, sessions, pages, maps, agents and insight."""
+"""The sub-protocols of LocalEngine, such as accounts, sessions, OAuth, pages, maps, library and maintenance."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from abc import ABC, abstractmethod
 
 from knowledge.engine.insight.local_insight import LocalAgents, LocalInsight
 from knowledge.engine.local_accounts import LocalAccounts
-from knowledge.engine.local_corpora import LocalCorpora
+from knowledge.engine.local_corpora import CorpusReader, LocalCorpora
+from knowledge.engine.local_library import LocalLibrary
 from knowledge.engine.local_mcp_sessions import LocalMcpSessions
 from knowledge.engine.local_sessions import LocalSessions
-from knowledge.engine.maps.local_maps import LocalMaps
+from knowledge.engine.maintenance.service import LocalMaintenance
+from knowledge.engine.maps.service import LocalMaps
+from knowledge.engine.oauth.local_oauth import LocalOAuth
 from knowledge.engine.pages.local_pages import LocalPages
 from knowledge.engine.runtime import Runtime
-from knowledge.model import CollectionRef, RemovalResult, Scope
+from knowledge.model import CollectionRef, Query, RemovalResult, Scope, SearchAnswer
 from knowledge.store.accounts.accounts import StoredAccount
+from knowledge.store.accounts.quotas import read_usage
 
 
 class LocalGroups(ABC):
@@ -25,6 +29,13 @@ class LocalGroups(ABC):
 
     @abstractmethod
     async def remove_collection(self, ref: CollectionRef) -> RemovalResult: ...
+
+    @abstractmethod
+    async def search(self, query: Query) -> SearchAnswer: ...
+
+    @abstractmethod
+    def _read_corpus(self, ref: int) -> CorpusReader:
+        """Return the engine with a scope of one corpus and nothing else, for a review."""
 
     @abstractmethod
     async def _remove_account(self, account: StoredAccount) -> RemovalResult: ...
@@ -41,12 +52,14 @@ class LocalGroups(ABC):
             registration=parts.options.registration,
             login_key_days=parts.options.login_key_days,
             remove_account=self._remove_account,
+            read_usage=lambda owner: read_usage(parts.database, parts.options.quota, owner),
         )
 
     @property
     def corpora(self) -> LocalCorpora:
+        parts = self._parts
         return LocalCorpora(
-            self._parts.threads, self._parts.corpora, self._scope, self.remove_collection, self._parts.broadcaster
+            parts.threads, parts.corpora, self._scope, self.remove_collection, parts.broadcaster, self._read_corpus
         )
 
     @property
@@ -59,9 +72,18 @@ class LocalGroups(ABC):
         return LocalSessions(parts.threads, parts.accounts, parts.passwords, owner=self._scope.owner)
 
     @property
+    def oauth(self) -> LocalOAuth:
+        return LocalOAuth(self._parts, self._scope.owner)
+
+    @property
     def pages(self) -> LocalPages:
         parts = self._parts
         return LocalPages(parts.threads, parts.pages, parts.documents, parts.chunks, self._scope)
+
+    @property
+    def maintenance(self) -> LocalMaintenance:
+        parts, scope = self._parts, self._scope
+        return LocalMaintenance(parts.threads, parts.maintenance, parts.jobs, scope, for_operator=self._for_operator)
 
     @property
     def agents(self) -> LocalAgents:
@@ -74,3 +96,7 @@ class LocalGroups(ABC):
     @property
     def maps(self) -> LocalMaps:
         return LocalMaps(self._parts.threads, self._parts.maps, self._parts.collections, self._scope)
+
+    @property
+    def library(self) -> LocalLibrary:
+        return LocalLibrary(self._parts, self._scope, self.search)

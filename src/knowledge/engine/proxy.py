@@ -9,15 +9,17 @@ from typing import Any, Protocol, TypeVar, cast
 
 from knowledge.engine.api import (
     AccountsApi,
-    AgentsApi,
     CorporaApi,
     Engine,
-    InsightApi,
+    LibraryApi,
+    MaintenanceApi,
     MapsApi,
     McpSessionsApi,
     PagesApi,
     SessionsApi,
 )
+from knowledge.engine.insight.protocol import AgentsApi, InsightApi
+from knowledge.engine.oauth.protocol import OAuthApi
 from knowledge.model import Caller
 
 T = TypeVar("T")
@@ -27,7 +29,10 @@ SUB_PROTOCOLS: dict[str, type] = {
     "corpora": CorporaApi,
     "mcp_sessions": McpSessionsApi,
     "sessions": SessionsApi,
+    "oauth": OAuthApi,
     "pages": PagesApi,
+    "library": LibraryApi,
+    "maintenance": MaintenanceApi,
     "agents": AgentsApi,
     "insight": InsightApi,
     "maps": MapsApi,

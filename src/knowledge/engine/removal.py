@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from knowledge import failpoints
+from knowledge.blobs.api import Blobs
 from knowledge.engine.cluster.signals import ClusterSignals, SignalKind
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.model import Ref, RemovalResult, Scope
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import FileStore
 from knowledge.store.jobs.job_leases import JobLeases
 from knowledge.store.jobs.jobs import JobStore
 
@@ -17,7 +17,7 @@ class Removal:
     def __init__(
         self,
         documents: DocumentStore,
-        files: FileStore,
+        files: Blobs,
         jobs: JobStore,
         progress: ProgressTracker,
         indexer: IndexFollower,

@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowledge import failpoints
+from knowledge.blobs.api import Blobs
+from knowledge.blobs.s3.bucket_url import BucketUrl
 from knowledge.engine.accounts import AccountService
 from knowledge.engine.cluster.member import ClusterMember, MemberParts, ServerRole, log_recovery, read_server_id
 from knowledge.engine.cluster.model_change import ModelChange
+from knowledge.engine.cluster.originals import open_bucket, open_folder
 from knowledge.engine.cluster.signals import ClusterSignals, SignalKind
 from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.crawl.service import CrawlService
+from knowledge.engine.data_folder import open_database, prepare_data_folder
 from knowledge.engine.events.broadcaster import EventBroadcaster, Signal
 from knowledge.engine.indexing.backfill import VectorBackfill
 from knowledge.engine.indexing.follower import IndexFollower, OpenIndex
@@ -28,14 +32,16 @@ from knowledge.engine.insight.local_insight import open_insight
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.jobs.workers import WorkerPool
+from knowledge.engine.maintenance.service import MaintenanceService
 from knowledge.engine.maps.service import MapService
+from knowledge.engine.oauth.service import OAuthService
 from knowledge.engine.pages.service import PageService
 from knowledge.engine.passwords import PasswordService
 from knowledge.engine.removal import Removal
 from knowledge.engine.search.rerank import open_reranker
 from knowledge.engine.status import StatusReader
 from knowledge.engine.threads import EngineThreads
-from knowledge.errors import KnowledgeError, MissingDependency, Starting, StorageFailed
+from knowledge.errors import KnowledgeError, Starting
 from knowledge.extract.process.parsers import Parsers
 from knowledge.filesystem import file_modes
 from knowledge.malloc import IdleTrimmer
@@ -46,16 +52,13 @@ from knowledge.store.accounts.scopes import ScopeStore
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.cluster.leases import LeaseStore
-from knowledge.store.cluster.originals_folder import check_originals_folder
 from knowledge.store.cluster.servers import ServerStore
 from knowledge.store.collections import CollectionStore
 from knowledge.store.corpora import CorpusStore
 from knowledge.store.crawls.crawls import CrawlStore
 from knowledge.store.crawls.site_pages import SitePageStore
-from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.events import EventLog
-from knowledge.store.files import FileStore
 from knowledge.store.jobs import recovery as job_recovery
 from knowledge.store.jobs.claim_queues import LEASE_SECONDS
 from knowledge.store.jobs.document_queue import DocumentQueue
@@ -67,11 +70,10 @@ from knowledge.store.models import ModelStore
 from knowledge.store.pages.cache import PageCache
 from knowledge.store.pages.reread import RereadQueue
 from knowledge.store.pages.words import PageWordStore
-from knowledge.store.postgres.locks import run_with_file_lock
 from knowledge.store.publish import Publisher
 from knowledge.store.row_mapping import make_timestamp
-from knowledge.store.sqlite import DATABASE_NAME, SqliteDatabase
 from knowledge.store.suggestions import SuggestionStore
+from knowledge.store.transfer.marks import require_not_moved
 
 if TYPE_CHECKING:
     from knowledge.engine.crawl.scheduler import CrawlScheduler
@@ -84,8 +86,6 @@ SWEEP_SECONDS = 3600.0
 SWEEP_LEASE = "sweep"
 # Quarantined jobs start this long after the server, so that an operator can cancel them first.
 ALONE_DELAY_SECONDS = 2.0
-BACKUP_COPY_PREFIX = "backup-"
-"""File name prefix of the temporary database copies that a backup makes in the data folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,9 @@ class EngineOptions:
     """PostgreSQL; None is SQLite in the data folder."""
     originals: Path | None = None
     """The folder of originals; None is below the data folder."""
+    bucket: BucketUrl | None = None
+    """The bucket of the originals, instead of a folder."""
+    originals_cache_bytes: int = 1000 << 20
     role: ServerRole = ServerRole.ALL
     address: str = ""
     """Where this server can be reached, as shown by the status."""
@@ -143,13 +146,13 @@ class Runtime:
 
     def _open_stores(self, data: Path) -> None:
         self.database = open_database(data, self.options.database_url)
+        require_not_moved(self.database)
         self.server_id = read_server_id(data) if self.is_shared else ""
-        self.files = FileStore(
-            self.options.originals or data / "files",
-            partial(run_with_file_lock, self.database) if self.is_shared else None,
-        )
-        if self.is_shared:
-            check_originals_folder(self.database, self.files.root)
+        try:
+            self.files = self._open_originals(data)
+        except BaseException:
+            self.database.close()
+            raise
         self.page_cache = PageCache(data / "pages", self.options.page_cache_bytes)
         self.documents = DocumentStore(self.database)
         self.chunks = ChunkStore(self.database)
@@ -167,12 +170,20 @@ class Runtime:
         self.publisher = Publisher(self.database)
         self.page_words = PageWordStore(self.database)
         self.rereads = RereadQueue(self.database)
-        self.pages = PageService(self.parsers, self.files, self.page_cache, self.chunks, self.page_words)
+        self.pages = PageService(
+            self.parsers, self.files, self.page_cache, self.chunks, self.page_words, self.documents.is_file_referenced
+        )
         self.files.on_discard = self.pages.forget
         self.servers = ServerStore(self.database, self.server_id)
         self.leases = LeaseStore(self.database, self.server_id)
         self.job_leases = JobLeases(self.database, self.server_id, self.options.lease_seconds)
         self.signals = ClusterSignals(self.database, self.options.database_url, self.server_id)
+
+    def _open_originals(self, data: Path) -> Blobs:
+        options = self.options
+        if options.bucket is not None:
+            return open_bucket(self.database, options.bucket, data, options.originals_cache_bytes)
+        return open_folder(self.database, options.originals or data / "files", is_shared=self.is_shared)
 
     @property
     def is_shared(self) -> bool:
@@ -273,6 +284,7 @@ class Runtime:
     def _open_services(self) -> None:
         self.threads = EngineThreads()
         self.accounts = AccountService(self.database, self.scopes, self.options.admins)
+        self.oauth = OAuthService(self.database, self.accounts)
         self.passwords = PasswordService()
         self.maps = MapService(
             MapStore(self.database),
@@ -290,8 +302,20 @@ class Runtime:
             self.models,
             self.indexer,
             self.parsers,
-            self.files.root,
+            self.files,
             self.servers if self.is_shared else None,
+        )
+        self.maintenance = MaintenanceService(
+            self.options.data,
+            self.database,
+            self.documents,
+            self.chunks,
+            self.files,
+            self.indexer,
+            self.page_words,
+            self.jobs,
+            self.progress,
+            self.leases if self.is_shared else None,
         )
         self._closing = threading.Event()
         self._trimmer = IdleTrimmer(lambda: self.indexer.seq)
@@ -340,6 +364,7 @@ class Runtime:
         self._trimmer.close()
         self.recorder.close()
         self.crawler.close()
+        self.maintenance.close()
         self.workers.close()
         with suppress(KnowledgeError):
             job_recovery.release_unfinished(self.database, self.server_id or None)
@@ -387,6 +412,7 @@ class Runtime:
         """Delete what is not needed: staged chunks of dead jobs, unreferenced originals, expired sessions, copies."""
         self.chunks.drop_stale()
         self.accounts.sessions.delete_expired()
+        self.oauth.grants.delete_expired()
         self.jobs.forget_originals(make_timestamp() - FAILED_ORIGINAL_KEEP_MICROSECONDS)
         self.files.sweep_unreferenced(self.documents.is_file_referenced, older_than)
         self.events.trim()
@@ -431,7 +457,8 @@ class Runtime:
         return checkpoint if self.member is None else self.member.find_durable_on_all(checkpoint)
 
     def _sweep_drawn_pages(self) -> None:
-        self.page_cache.sweep(lambda sha256: self.files.get_path(sha256).exists())
+        self.page_cache.sweep(self.documents.is_file_referenced)
+        self.files.forget_copies(self.documents.is_file_referenced)
 
     def _sweep_once(self) -> None:
         self._sweep_drawn_pages()  # each server has its own
@@ -455,31 +482,3 @@ class Runtime:
                 self._sweep_once()
             except Exception:
                 log.exception("deleting unreferenced data failed; retrying in %.0f s", SWEEP_SECONDS)
-
-
-def open_database(data: Path, url: str | None) -> Database:
-    return SqliteDatabase(data / DATABASE_NAME) if url is None else open_postgres(url)
-
-
-def open_postgres(url: str) -> Database:
-    try:
-        from knowledge.store.postgres.postgres import PostgresDatabase  # lazy: needs the extra
-    except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "KNOWLEDGE_DATABASE_URL needs the driver of PostgreSQL, which is not installed",
-            hint="pip install 'knowledge-server[cluster]'",
-        ) from error
-    return PostgresDatabase(url)
-
-
-def prepare_data_folder(data: Path) -> None:
-    """Create the data folder, make it private, and delete database copies of killed backups."""
-    try:
-        file_modes.make_folder(data)
-        tightened = file_modes.make_private(data)
-    except OSError as error:
-        raise StorageFailed(f"The data folder {data} cannot be used: {error.strerror or error}") from error
-    if tightened:
-        log.info("made %d paths of the data folder private that other users could read", tightened)
-    for copy in data.glob(f"{BACKUP_COPY_PREFIX}*.db*"):
-        copy.unlink(missing_ok=True)

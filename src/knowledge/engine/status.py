@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from knowledge.blobs.api import Blobs
 from knowledge.engine.cluster.member import ServerRole
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import EmbeddingModels
@@ -40,11 +41,11 @@ class StatusReader:
         models: EmbeddingModels,
         indexer: IndexFollower,
         parsers: Parsers,
-        originals: Path,
+        files: Blobs,
         servers: ServerStore | None = None,
     ) -> None:
         """`servers` is set if other servers use the database."""
-        self._originals, self._servers = originals, servers
+        self._files, self._servers = files, servers
         self._data, self._database, self._documents, self._collections = data, database, documents, collections
         self._jobs, self._changes, self._models, self._indexer = jobs, changes, models, indexer
         self._parsers = parsers
@@ -55,7 +56,7 @@ class StatusReader:
         for_account = scope.owner > LOCAL_OWNER
         documents, chunks = self._documents.count(scope)
         servers = () if self._servers is None or for_account else self._list_servers(self._servers)
-        jobs, storage = self._jobs.count_by_status(scope), find_storage_issue(self._originals)
+        jobs, storage = self._jobs.count_by_status(scope), self._files.find_issue()
         return EngineStatus(
             version=__version__,
             uptime_seconds=round(time.monotonic() - self._began, 3),
@@ -79,6 +80,7 @@ class StatusReader:
             database="" if for_account else self._database.product,
             servers=servers,
             load=EngineLoad() if for_account else self._measure_load(),
+            free_bytes=0 if for_account else shutil.disk_usage(self._data).free,
         )
 
     def _list_servers(self, servers: ServerStore) -> tuple[ServerStatus, ...]:
@@ -104,7 +106,6 @@ class StatusReader:
             index_lag=self._indexer.changes_behind if self._indexer.was_started else 0,  # a server may have no index
             documents=documents,
             chunks=chunks,
-            disk_free_bytes=shutil.disk_usage(self._data).free,
         )
 
     def _measure_processes(self) -> ProcessStatus:
@@ -127,11 +128,3 @@ def find_server_issues(servers: Sequence[ServerStatus]) -> Iterator[str]:
             yield f"{name} was last seen at {server.last_seen:%Y-%m-%d %H:%M:%S} UTC."
         elif server.lag and (not server.ready or server.lag >= LAGGING_CHANGES):
             yield f"{name} lags: its index has not applied {server.lag} changes."
-
-
-def find_storage_issue(folder: Path) -> str | None:
-    try:
-        os.scandir(folder).close()
-    except OSError as error:
-        return f"Storage directory not accessible: {error.strerror}"
-    return None if os.access(folder, os.W_OK) else "Storage directory not writable"

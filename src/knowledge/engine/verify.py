@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
+from knowledge.blobs.api import Blobs, StoredBlob
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.errors import DatabaseFailed, KnowledgeError
 from knowledge.extract.pages.packed_words import unpack_words
@@ -19,7 +22,6 @@ from knowledge.store import integrity
 from knowledge.store.chunks import ChunkStore, IndexableChunk
 from knowledge.store.database import DAMAGED_HINT, Database
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import FileStore, digest_file, original_path
 from knowledge.store.integrity import Reader, ReadError, ShouldStop
 from knowledge.store.pages.words import PageWordStore
 from knowledge.store.postgres import table_checks
@@ -40,6 +42,9 @@ REINDEX_HINT = "Run 'knowledge reindex'."
 REREAD_HINT = "Remove this document and add it again, or restore a backup; searches do not need these boxes."
 RESTORE_FILE_HINT = "Add the same file again, or restore a backup."
 REMOVE_STRAY_HINT = "Restart the server: it removes files that no document refers to."
+VERIFY_STEPS = 7
+ReportCheck: TypeAlias = Callable[[int, str], None]
+"""Receives how many checks are done, and the part that the next one is about: store, index or files."""
 READ_ERRORS = (KnowledgeError, OSError, ValueError, RuntimeError, ReadError)
 
 
@@ -47,10 +52,11 @@ def verify_all(
     database: Database,
     documents: DocumentStore,
     chunks: ChunkStore,
-    files: FileStore,
+    files: Blobs,
     indexer: IndexFollower,
     words: PageWordStore,
     stop: ShouldStop,
+    report: ReportCheck,
 ) -> Iterator[Finding]:
     """Yield all findings; a check that fails becomes a finding, and the next check runs."""
     steps: tuple[tuple[str, str, Callable[[], Iterator[Finding]]], ...] = (
@@ -64,6 +70,7 @@ def verify_all(
     )
     for number, (part, hint, step) in enumerate(steps, 1):
         started = time.monotonic()
+        report(number - 1, part)
         try:
             yield from step()
         except READ_ERRORS as error:
@@ -100,7 +107,7 @@ def check_database(path: Path, stop: ShouldStop | None = None) -> Iterator[Findi
 
 
 def require_undamaged(
-    path: Path, files: Path, what: str, *, hint: str = DAMAGED_HINT, stop: ShouldStop | None = None
+    path: Path, files: Blobs, what: str, *, hint: str = DAMAGED_HINT, stop: ShouldStop | None = None
 ) -> None:
     """Raise DatabaseFailed with the damaged documents unless the database and its originals pass every check."""
     found = [*check_database(path, stop), *_check_originals(path, files)]
@@ -121,7 +128,7 @@ def _find_document_damage(connection: Reader, document_id: int) -> str | None:
     return f"{altered} of its {total} passages are not what was stored" if altered else None
 
 
-def _check_originals(database: Path, files: Path) -> Iterator[Finding]:
+def _check_originals(database: Path, files: Blobs) -> Iterator[Finding]:
     """Compare each original that the database refers to with its SHA-256."""
     with integrity.open_read_only(database) as connection:
         try:
@@ -129,7 +136,7 @@ def _check_originals(database: Path, files: Path) -> Iterator[Finding]:
         except ReadError:  # already a finding of check_database
             return
         for sha256, (size, identity) in named.items():
-            wrong = _find_file_damage(original_path(files, sha256), sha256, size)
+            wrong = _find_file_damage(files, sha256, size)
             if wrong is not None:
                 title = integrity.find_document_name(connection, identity)
                 yield Finding(
@@ -205,34 +212,30 @@ def _has_different_vector(row: IndexableChunk, index: IndexSnapshot) -> bool:
     return not math.isclose(cosine, float(vector @ vector), abs_tol=COSINE_TOLERANCE)
 
 
-def _check_files(documents: DocumentStore, files: FileStore) -> Iterator[Finding]:
+def _check_files(documents: DocumentStore, files: Blobs) -> Iterator[Finding]:
     for sha256, size in documents.list_originals().items():
-        wrong = _find_file_damage(files.get_path(sha256), sha256, size)
+        wrong = _find_file_damage(files, sha256, size)
         if wrong is not None and documents.list_with_file(sha256):  # unless the document was removed meanwhile
             yield Finding("files", f"The original {_describe_original(documents, sha256)} {wrong}", RESTORE_FILE_HINT)
     horizon = time.time() - files.grace_seconds
-    found = [path for path in files.iter_files() if not documents.is_file_referenced(path.name)]
-    stray = [path for path in found if _find_mtime(path) <= horizon]
-    for path in _keep_lasting_strays(stray):
-        yield Finding("files", f"No document refers to the file {path.name}", REMOVE_STRAY_HINT)
+    found = [blob for blob in files.iterate() if not documents.is_file_referenced(blob.sha256)]
+    stray = [blob for blob in found if blob.modified <= horizon]
+    for blob in _keep_lasting_strays(files, stray):
+        yield Finding("files", f"No document refers to the file {blob.sha256}", REMOVE_STRAY_HINT)
 
 
-def _find_mtime(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # deleted meanwhile
-        return math.inf
-
-
-def _find_file_damage(path: Path, sha256: str, size: int) -> str | None:
+def _find_file_damage(files: Blobs, sha256: str, size: int) -> str | None:
     """Return what is wrong with an original, if anything."""
+    digest, found = hashlib.sha256(), 0
     try:
-        found = path.stat().st_size
-        if found != size:
-            return f"has {found} bytes instead of {size}"
-        return "is damaged: its SHA-256 does not match" if digest_file(path) != sha256 else None
+        for piece in files.read(sha256):
+            digest.update(piece)
+            found += len(piece)
     except FileNotFoundError:
         return "is missing"
+    if found != size:
+        return f"has {found} bytes instead of {size}"
+    return "is damaged: its SHA-256 does not match" if digest.hexdigest() != sha256 else None
 
 
 def _describe_original(documents: DocumentStore, sha256: str) -> str:
@@ -244,10 +247,10 @@ def _describe_original(documents: DocumentStore, sha256: str) -> str:
     return f"{sha256} ({'; '.join(owners)})"
 
 
-def _keep_lasting_strays(stray: list[Path]) -> list[Path]:
+def _keep_lasting_strays(files: Blobs, stray: list[StoredBlob]) -> list[StoredBlob]:
     """Wait a moment and drop files that are gone, because a job that has just ended may still delete its file."""
     for _ in range(STRAY_CHECKS):
-        stray = [path for path in stray if path.exists()]
+        stray = [blob for blob in stray if files.find_size(blob.sha256) is not None]
         if not stray:
             break
         time.sleep(STRAY_CHECK_SECONDS)

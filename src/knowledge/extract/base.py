@@ -61,6 +61,16 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
+class CodePart:
+    """Lines of a source file that belong together, such as a function, counted from 1."""
+
+    first_line: int
+    last_line: int
+    section: tuple[str, ...]
+    """Names of the definitions around and of it, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
 class PageText:
     """Markdown of a page, slide, sheet or chapter, or a piece of a format without pages (number None)."""
 
@@ -71,6 +81,8 @@ class PageText:
     """Reason why the page could not be read; the document is then partial."""
     words: PageWords | None = None
     """The words that OCR found on this page; None for a page that was not recognised."""
+    outline: tuple[CodePart, ...] = ()
+    """The parts of source code: the text is then one fenced block, and they divide its lines."""
 
 
 @dataclass(frozen=True, slots=True)

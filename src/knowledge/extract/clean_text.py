@@ -72,8 +72,11 @@ def _clean_line(text: str | None) -> str | None:
 def clean_pages(pages: Iterable[PageText]) -> Iterator[PageText]:
     for page in pages:
         text = clean_text(page.text)
-        for place, piece in enumerate(cut_text(text) if len(text) > MAX_PIECE_CHARS else (text,)):
-            yield replace(page, text=piece, words=page.words if place == 0 else None)
+        if len(text) <= MAX_PIECE_CHARS:
+            yield replace(page, text=text)
+            continue
+        for place, piece in enumerate(cut_text(text)):
+            yield replace(page, text=piece, words=page.words if place == 0 else None, outline=())
 
 
 def regroup_blocks(blocks: Iterable[str], max_chars: int = MAX_PIECE_CHARS) -> Iterator[str]:

@@ -111,5 +111,5 @@ def _read_member_pages(source: Source, number: int) -> Iterator[PageText]:
 
     title = f"# {source.filename}\n\n"
     for page in extract_one(source).pages:
-        yield replace(page, text=title + page.text, number=number)
+        yield replace(page, text=title + page.text, number=number, outline=())
         title = ""

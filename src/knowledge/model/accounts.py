@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from knowledge.model.values import LOCAL_OWNER
+from knowledge.model.values import LOCAL_OWNER, Access
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,11 @@ class Scope:
 
     def may_write(self, owner: int, collection: int) -> bool:
         return owner == self.owner or collection in self.writable
+
+    def find_access(self, owner: int, collection: int) -> Access:
+        if owner == self.owner:
+            return Access.OWN
+        return Access.WRITE if collection in self.writable else Access.READ
 
 
 class CallerKind(StrEnum):
@@ -44,6 +49,10 @@ class Caller:
     is_admin: bool = False
     session: str | None = field(default=None, repr=False)
     """Token of a browser session; every engine call verifies it again, also a remote engine's."""
+    token: str | None = field(default=None, repr=False)
+    """Access token of OAuth; every engine call verifies it again, also a remote engine's."""
+    scopes: frozenset[str] | None = None
+    """What an access token permits: `read`, `write` and `admin`; None for callers that have no scopes."""
 
     @property
     def may_administer(self) -> bool:
@@ -84,6 +93,17 @@ class IssuedKey:
     key: ApiKey
     username: str
     secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountUsage:
+    """What an account stores, queued uploads included, and its quota."""
+
+    documents: int
+    bytes: int
+    max_documents: int | None
+    """None is no limit."""
+    max_bytes: int | None
 
 
 class Permission(StrEnum):

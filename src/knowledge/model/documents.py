@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from knowledge.model.values import DEFAULT_COLLECTION, CollectionRef, Json, new_uid
+from knowledge.model.values import DEFAULT_COLLECTION, Access, CollectionRef, Json, new_uid
 
 CATEGORIES = ("legal", "medical", "research", "general", "technical")
 
@@ -66,6 +68,19 @@ class Document:
     """Username of the account that added the content; None for the local owner."""
     vector_count: int | None = None
     """Chunks with a vector of the model in use; the others are found by words only. None in search hits."""
+    access: Access | None = None
+    """What the caller may do with it; None in search hits."""
+
+    @property
+    def revision(self) -> str:
+        """Identify what an editor may change: the content, title, addresses, metadata, tags and collection.
+
+        It has no times in it, so it is the same on every server and after work in the background.
+        """
+        facts = [
+            self.sha256, self.title, self.url, self.source_path, self.metadata, list(self.tags), self.collection_id,
+        ]  # fmt: skip
+        return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +92,9 @@ class Chunk:
     text: str
     page: int | None
     section: tuple[str, ...]
-    """Headings above the chunk, outermost first."""
+    """Headings above the chunk, outermost first; of source code the names of the definitions around it."""
+    lines: tuple[int, int] | None = None
+    """First and last line in a source file, counted from 1; None for other documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +107,8 @@ class Curation:
     is_approved: bool = False
     owner_name: str = ""
     """Username of the owner; empty for the local owner."""
+    declined: str | None = None
+    """The reason of the admin who declined to approve it, which may be empty; None if nobody has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +130,8 @@ class Collection:
     curation: Curation | None = None
     trusted: bool = False
     """Whether its owner vouches for all its documents."""
+    access: Access | None = None
+    """What the caller may do with it; None in lists of corpora."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +241,12 @@ class DocumentEdit:
     """Current collection, for a move in one request: docs/decisions/0006-a-move-is-one-request.md"""
     add_tags: tuple[str, ...] = ()
     remove_tags: tuple[str, ...] = ()
+    expected: str | None = None
+    """Revision that the caller has read; DocumentChanged is raised if the document has another one."""
 
     def changed_fields(self) -> Json:
         """Return the fields to change, other than collection and tags."""
-        moving = ("collection", "moved_from", "add_tags", "remove_tags")
+        moving = ("collection", "moved_from", "add_tags", "remove_tags", "expected")
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in moving}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -247,3 +270,11 @@ class CorpusEdit:
     category: str | None = None
     version: str | None = None
     is_public: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedPart:
+    """A document of another owner with some of its chunks, for an admin who approves it."""
+
+    document: Document
+    chunks: tuple[Chunk, ...]

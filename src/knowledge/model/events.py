@@ -18,6 +18,8 @@ class EventKind(StrEnum):
     CRAWL = "crawl"
     DOCUMENT = "document"
     COLLECTION = "collection"
+    APPROVAL = "approval"
+    """A corpus became public or private, or was approved, declined or revoked; for its owner and for admins."""
     AGENT = "agent"
     """An agent has connected or called a tool."""
     REFUSAL = "refusal"
@@ -70,7 +72,15 @@ class CollectionChange:
     change: ChangeKind
 
 
-EventData: TypeAlias = Hello | Job | CrawlProgress | DocumentChange | CollectionChange | Agent | RefusedAttempt | None
+@dataclass(frozen=True, slots=True)
+class ApprovalChange:
+    id: int
+    uid: UUID
+
+
+EventData: TypeAlias = (
+    Hello | Job | CrawlProgress | DocumentChange | CollectionChange | ApprovalChange | Agent | RefusedAttempt | None
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,16 @@ class JobKind(StrEnum):
     CRAWL = "crawl"
     REREAD = "reread"
     """Read the original of a document again for the word boxes that OCR gives; its text stays as it is."""
+    VERIFY = "verify"
+    """Compare database, index and originals; the findings are the warnings."""
+    REINDEX = "reindex"
+    """Rebuild the index of one server."""
+    BACKUP = "backup"
+    """Write an archive of all data into the data folder."""
+
+
+MAINTENANCE_KINDS = (JobKind.VERIFY, JobKind.REINDEX, JobKind.BACKUP)
+"""Jobs that run in the server that was asked, and that no worker claims."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,14 @@ class Hit:
     explanation: Json | None = None
     highlights: tuple[tuple[int, int], ...] | None = None
     """Spans of `text` that matched, in UTF-16 code units, sorted and not overlapping; None if not asked for."""
+    lines: tuple[int, int] | None = None
+    """First and last line of `text` in a source file, counted from 1; None for other documents."""
+
+    @property
+    def location(self) -> str | None:
+        """Path and lines as compilers and editors write them; None for what is not source code."""
+        where = self.document.source_path or self.document.url or self.document.filename
+        return None if self.lines is None or where is None else f"{where}:{self.lines[0]}-{self.lines[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +169,7 @@ class DocumentFilter:
     facets: tuple[FacetName, ...] = ()
     """Count all documents of the list by these properties."""
     sort: str = "created_at"
-    """created_at, updated_at, title, filename or size_bytes."""
+    """created_at, updated_at, title, filename, size_bytes, doc_type or chunk_count."""
     descending: bool = True
     page: int = 1
     per_page: int = 50

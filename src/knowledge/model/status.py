@@ -91,7 +91,6 @@ class EngineLoad:
     """Changes that the index of this server has not applied."""
     documents: int = 0
     chunks: int = 0
-    disk_free_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +143,8 @@ class EngineStatus:
     """The servers that use this database, if several can."""
     load: EngineLoad = EngineLoad()
     """All zero for an account."""
+    free_bytes: int = 0
+    """Free space on the disk of the data folder; 0 for an account."""
 
     @property
     def health(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
@@ -37,3 +38,12 @@ def now() -> datetime:
 
 def new_uid() -> UUID:
     return uuid.uuid4()
+
+
+class Access(StrEnum):
+    """What the caller may do with a document or a collection."""
+
+    OWN = "own"
+    WRITE = "write"
+    """May add, edit and remove documents of another owner's collection."""
+    READ = "read"

@@ -23,6 +23,11 @@ CODE_ENDS = (re.compile(r"(?:(?<!\n)|(?=\n[ \t]))\n[ \t]*+\n++(?=\S)"), re.compi
 """Boundaries of code, best first: before an unindented line, empty line, line."""
 
 
+MIN_CHUNK_TOKENS = 16
+JOINT_TOKENS = 3
+"""Of the empty line between two blocks."""
+
+
 class TextCutter:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -32,6 +37,10 @@ class TextCutter:
 
     def count_tokens_of_each(self, texts: Sequence[str]) -> list[int]:
         return [len(encoding) for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def count_fence_tokens(self, fence: str) -> int:
+        """Return the tokens of the two lines around a code block."""
+        return self.count_tokens(fence) * 2 + 2
 
     def cut_prose(self, text: str, capacity: int) -> list[str]:
         """Cut prose into parts of at most `capacity` tokens, at sentence ends if possible, with no short last part."""

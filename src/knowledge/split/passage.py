@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from knowledge.split.blocks import FENCE, LIST_ITEM, TABLE_DELIMITER, find_closing_fence
 
@@ -21,6 +22,16 @@ WORD = re.compile(r"[A-Za-z][a-z]*|[^\sA-Za-z]|\n|\s(?=\s)")
 
 CONTINUATION = re.compile(r"[a-z0-9(,;]")
 SENTENCE_END = re.compile(r"[.!?…:;。！？][\"')\]*_`]*$|[|>`]$")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPassage:
+    text: str
+    page: int | None
+    section: tuple[str, ...]
+    """Headings above the text, outermost first."""
+    lines: tuple[int, int] | None = None
+    """First and last line in a source file, counted from 1."""
 
 
 def build_embedding_text(title: str, section: Sequence[str], text: str) -> str:

@@ -19,30 +19,26 @@ from knowledge.split.blocks import (
     TextBlock,
     find_closing_fence,
 )
-from knowledge.split.cutter import TextCutter
-from knowledge.split.passage import RESERVED_HEADING_TOKENS, SPECIAL_TOKENS, WINDOW_TOKENS, render_headings
+from knowledge.split.code import split_code
+from knowledge.split.cutter import JOINT_TOKENS, MIN_CHUNK_TOKENS, TextCutter
+from knowledge.split.passage import (
+    RESERVED_HEADING_TOKENS,
+    SPECIAL_TOKENS,
+    WINDOW_TOKENS,
+    SplitPassage,
+    render_headings,
+)
 
 MAX_RULE_CHARS = 40
 """A shorter line without letters and digits, such as a rule, is no chunk by itself."""
 LOOKAHEAD_CHUNKS = 8
 """Chunks of a section that are balanced together; of a longer section the first half is emitted before its end."""
 
-CELL_BORDER = re.compile(r"(?<!\\)\|")
-SPACES = re.compile(r"[ \t]{2,}")
-
-MIN_CHUNK_TOKENS = 16
-JOINT_TOKENS = 3
-"""Of the empty line between two blocks."""
 LENGTH_SLACK = 1.12
 """Factor by which a chunk may exceed the mean of its section, to end with a sentence."""
 
-
-@dataclass(frozen=True, slots=True)
-class SplitPassage:
-    text: str
-    page: int | None
-    section: tuple[str, ...]
-    """Headings above the text, outermost first."""
+CELL_BORDER = re.compile(r"(?<!\\)\|")
+SPACES = re.compile(r"[ \t]{2,}")
 
 
 class SectionBlocks:
@@ -85,6 +81,10 @@ class Splitter:
         if page.number != self._page:
             yield from self._end_page()
             self._page = page.number
+        if page.outline:
+            yield from self.finish()
+            yield from split_code(page, self._cutter, self._count_tokens_left)
+            return
         for block in self._blocks.feed(page.text):
             yield from self._add_block(block)
 
@@ -259,7 +259,7 @@ def count_block_tokens(block: TextBlock | CodeBlock | TableBlock, cutter: TextCu
         case TextBlock(text=text):
             return cutter.count_tokens(text)
         case CodeBlock(text=text, fence=fence):
-            return cutter.count_tokens(text) + _count_fence_tokens(fence, cutter)
+            return cutter.count_tokens(text) + cutter.count_fence_tokens(fence)
         case TableBlock(header=header, rows=rows):
             return sum(cutter.count_tokens_of_each([format_header(split_cells(header)), *rows])) + len(rows)
 
@@ -304,12 +304,8 @@ def _cut_block(waiting: PendingBlock, cutter: TextCutter, capacity: int) -> Iter
                 return
             texts = cutter.cut_prose(text, capacity)
         case CodeBlock(text=text, fence=fence):
-            inside = cutter.cut_code(text, max(capacity - _count_fence_tokens(fence, cutter), MIN_CHUNK_TOKENS // 2))
+            inside = cutter.cut_code(text, max(capacity - cutter.count_fence_tokens(fence), MIN_CHUNK_TOKENS // 2))
             texts = [f"{fence}\n{part}\n{find_closing_fence(fence)}" for part in inside]
         case TableBlock() as table:
             texts = list(cut_table(table, cutter, capacity))
     yield from zip(texts, cutter.count_tokens_of_each(texts), strict=True)
-
-
-def _count_fence_tokens(fence: str, cutter: TextCutter) -> int:
-    return cutter.count_tokens(fence) * 2 + 2

@@ -78,6 +78,8 @@ class ChangeLog:
             last = connection.execute(select(func.max(L.seq))).scalar()
             if last is None and connection.dialect.name == "sqlite":  # a log that an earlier version trimmed wholly
                 last = connection.exec_driver_sql(f"SELECT seq FROM {_SEQUENCE} WHERE name = 'changes'").scalar()
+            elif last is None:  # such a log that was moved here
+                last = connection.execute(select(S.value).where(S.name == TRIMMED_NAME)).scalar()
         return int(last or 0)
 
     def oldest_seq(self) -> int | None:

@@ -32,6 +32,8 @@ CHUNK_COLUMNS = (
     H.text.label("chunk_text"),
     H.page.label("chunk_page"),
     H.section.label("chunk_section"),
+    H.first_line.label("chunk_first_line"),
+    H.last_line.label("chunk_last_line"),
 )
 _SELECT_OF_DOCUMENT = (
     select(*CHUNK_COLUMNS)
@@ -106,6 +108,7 @@ class StagedChunk:
     digest: bytes
     """Hash of the embedded text; chunks with equal digests share a vector."""
     vector: bytes | None
+    lines: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +399,8 @@ def _chunk_row(content_id: int, position: int, chunk: StagedChunk) -> dict[str, 
         "text": text,
         "page": chunk.page,
         "section": section,
+        "first_line": None if chunk.lines is None else chunk.lines[0],
+        "last_line": None if chunk.lines is None else chunk.lines[1],
         "digest": chunk.digest,
         "checksum": compute_checksum(section, text),
     }

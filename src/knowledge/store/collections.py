@@ -51,6 +51,7 @@ SELECT_COLLECTIONS = (
         U.version,
         U.is_public,
         U.is_approved,
+        U.declined,
         A.username.label("owner_name"),
     )
     .join_from(schema.collections, _COUNTS, C.id == _COUNTS.c.id, isouter=True)
@@ -73,7 +74,7 @@ class CollectionStore:
             ).first()
         if row is None:
             raise not_found_error(ref)
-        return make_collection(row)
+        return make_collection(row, scope)
 
     def page(self, scope: Scope, page: int, per_page: int) -> ResultPage[Collection]:
         seen = visible_to(scope)
@@ -81,7 +82,7 @@ class CollectionStore:
             total = connection.execute(select(func.count()).select_from(schema.collections).where(seen)).scalar_one()
             wanted = SELECT_COLLECTIONS.where(seen).order_by(C.name, C.id).limit(per_page).offset((page - 1) * per_page)
             rows = connection.execute(wanted).all()
-        return ResultPage(tuple(map(make_collection, rows)), total, page, per_page)
+        return ResultPage(tuple(make_collection(row, scope) for row in rows), total, page, per_page)
 
     def count(self, scope: Scope) -> int:
         with self._database.read() as connection:
@@ -328,8 +329,10 @@ def merge_metadata(before: dict[str, Any], edit: dict[str, Any]) -> dict[str, An
     return {key: value for key, value in {**before, **edit}.items() if value is not None}
 
 
-def make_collection(row: Any) -> Collection:
+def make_collection(row: Any, scope: Scope | None = None) -> Collection:
+    """Make a collection, with the caller's access to it if a scope is given."""
     return Collection(
+        access=None if scope is None else scope.find_access(row.owner_id, row.id),
         id=row.id,
         uid=row.uid,
         name=row.name,
@@ -351,4 +354,4 @@ def make_collection(row: Any) -> Collection:
 def _make_curation(row: Any) -> Curation | None:
     if row.category is None:
         return None
-    return Curation(row.category, row.version, row.is_public, row.is_approved, row.owner_name or "")
+    return Curation(row.category, row.version, row.is_public, row.is_approved, row.owner_name or "", row.declined)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
 
 from knowledge.errors import CorpusNotApproved, CorpusNotFound, InvalidParameter
 from knowledge.model import (
@@ -19,7 +19,7 @@ from knowledge.model import (
     ResultPage,
     Scope,
 )
-from knowledge.store import collections, schema
+from knowledge.store import collections, events, schema
 from knowledge.store.accounts import accounts
 from knowledge.store.collections import SELECT_COLLECTIONS, make_collection, visible_to
 from knowledge.store.database import Database
@@ -69,6 +69,8 @@ class CorpusStore:
             if connection.execute(select(U.category).where(U.collection_id == identity)).first() is None:
                 values = {"category": new.category, "version": new.version, "is_public": new.is_public}
                 connection.execute(insert(schema.curations).values(collection_id=identity, **values, is_approved=False))
+                if new.is_public:
+                    _record_approval(connection, identity)
             return identity
 
         return self.find(self._database.write(work), scope)
@@ -82,19 +84,34 @@ class CorpusStore:
             values = _changed_values(edit)
             if values:
                 connection.execute(update(schema.curations).where(U.collection_id == ref).values(**values))
+            if edit.is_public is not None:
+                _record_approval(connection, ref)
 
         self._database.write(work)
         return self.find(ref, scope)
 
     def set_approved(self, ref: int, approved: bool) -> Collection:
         """Approve a public corpus or withdraw its approval; private corpora are reported as not found."""
+        visible = U.is_public if approved else U.is_public | U.is_approved
+        return self._judge(ref, visible, is_approved=approved)
 
+    def decline(self, ref: int, reason: str) -> Collection:
+        """Make a public corpus that waits for approval private again, with a reason for its owner."""
+        return self._judge(ref, U.is_public & ~U.is_approved, is_public=False, declined=reason)
+
+    def require_public(self, ref: int) -> None:
+        """Raise CorpusNotFound unless the owner of a corpus has made it public, approved or not."""
+        with self._database.read() as connection:
+            if connection.execute(_SELECT_CORPORA.where(C.id == ref, U.is_public)).first() is None:
+                raise not_found_error(ref)
+
+    def _judge(self, ref: int, condition: ColumnElement[bool], **values: Any) -> Collection:
         def work(connection: Connection) -> Collection:
             locks.lock_collections(connection, ref)
-            visible = U.is_public if approved else U.is_public | U.is_approved
-            if connection.execute(_SELECT_CORPORA.where(C.id == ref, visible)).first() is None:
+            if connection.execute(_SELECT_CORPORA.where(C.id == ref, condition)).first() is None:
                 raise not_found_error(ref)
-            connection.execute(update(schema.curations).where(U.collection_id == ref).values(is_approved=approved))
+            connection.execute(update(schema.curations).where(U.collection_id == ref).values(**values))
+            _record_approval(connection, ref)
             return make_collection(connection.execute(_SELECT_CORPORA.where(C.id == ref)).one())
 
         return self._database.write(work)
@@ -169,6 +186,12 @@ def _lock_own(connection: Connection, ref: int, scope: Scope) -> None:
     _require_own(connection, ref, scope)
 
 
+def _record_approval(connection: Connection, ref: int) -> None:
+    """Tell the owner and the admins that a corpus waits, or that it was judged."""
+    row = connection.execute(select(C.uid, C.owner_id).where(C.id == ref)).one()
+    events.record_approval(connection, ref, row.uid, row.owner_id)
+
+
 def _find_account_id(connection: Connection, username: str) -> int:
     """Return the id of an account, which nobody can delete until the transaction ends."""
     wanted = select(A.id).where(A.folded == accounts.fold_username(username))
@@ -189,5 +212,5 @@ def _changed_values(edit: CorpusEdit) -> dict[str, Any]:
     if edit.version is not None:
         values["version"] = check_version(edit.version)
     if edit.is_public is not None:
-        values["is_public"] = edit.is_public
+        values |= {"is_public": edit.is_public} | ({"declined": None} if edit.is_public else {})
     return values

@@ -8,9 +8,9 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, func, insert, null, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, exists, func, insert, null, or_, select, update
 
-from knowledge.errors import DocumentNotFound, InsufficientPermissions, NameTaken
+from knowledge.errors import DocumentChanged, DocumentNotFound, InsufficientPermissions, NameTaken
 from knowledge.model import (
     Chunk,
     CollectionRef,
@@ -19,8 +19,6 @@ from knowledge.model import (
     DocumentFilter,
     DocumentLabels,
     DocumentStatus,
-    FacetName,
-    FacetValue,
     JobKind,
     JobStatus,
     Ref,
@@ -36,6 +34,7 @@ from knowledge.store.accounts.scopes import find_owner_for_writer
 from knowledge.store.chunks import CHUNK_COLUMNS, drop_contents
 from knowledge.store.crawls import site_pages
 from knowledge.store.database import Database, LookAgain
+from knowledge.store.library.filters import IS_FINISHED, SORT_COLUMNS, count_facet, list_conditions, visible_to
 from knowledge.store.postgres import locks
 from knowledge.store.prepared_statements import PreparedStatement
 from knowledge.store.row_mapping import make_chunk, make_document, make_timestamp, parse_optional_timestamp
@@ -50,8 +49,6 @@ A, D, H, K, J, C, G = (
     schema.document_tags.c,
 )
 
-IS_FINISHED = D.status != DocumentStatus.PROCESSING
-"""Counts and duplicates leave out documents whose vectors are not complete."""
 IS_ADDING = (J.kind == JobKind.ADD) & J.status.in_((JobStatus.QUEUED, JobStatus.PROCESSING)) & J.change_seq.is_(None)
 """Jobs that have not added their document yet; one with a `document_id` has published it by words."""
 
@@ -103,16 +100,8 @@ FIND_AT_PATH = PreparedStatement(
 )
 _DELETE_TAGS = PreparedStatement(delete(schema.document_tags).where(G.document_id == bindparam("document_id")))
 _INSERT_TAGS = PreparedStatement(insert(schema.document_tags))
-MAX_FACETS = 50
 IDS_PER_STATEMENT = 500
 """Ids per statement, because databases limit the number of parameters."""
-_SORT_COLUMNS: dict[str, ColumnElement[Any]] = {
-    "created_at": D.created_at,
-    "updated_at": D.updated_at,
-    "title": D.title,
-    "filename": func.coalesce(D.filename, D.title),
-    "size_bytes": D.size_bytes,
-}
 
 
 class DocumentStore:
@@ -126,7 +115,7 @@ class DocumentStore:
             row = connection.execute(_SELECT_DOCUMENTS.where(matches_ref(ref), visible_to(scope))).first()
         if row is None:
             raise not_found_error(ref)
-        return make_document(row)
+        return make_document(row, scope)
 
     def get(self, identity: int) -> Document:
         """Return a document of any owner, for jobs whose permission was checked when they were queued."""
@@ -134,19 +123,19 @@ class DocumentStore:
             return get_document(connection, identity)
 
     def page(self, wanted: DocumentFilter, scope: Scope) -> ResultPage[Document]:
-        column = _SORT_COLUMNS[wanted.sort]
+        column = SORT_COLUMNS[wanted.sort]
         order = (column.desc(), D.id.desc()) if wanted.descending else (column, D.id)
         offset = (wanted.page - 1) * wanted.per_page if wanted.offset is None else wanted.offset
         with self._database.snapshot() as connection:
-            conditions = [visible_to(scope), *_filter_conditions(connection, wanted, scope)]
+            conditions = [visible_to(scope), *list_conditions(connection, wanted, scope)]
             total = connection.execute(
                 select(func.count()).select_from(schema.documents).where(*conditions)
             ).scalar_one()
             rows = connection.execute(
                 _SELECT_DOCUMENTS.where(*conditions).order_by(*order).limit(wanted.per_page).offset(offset)
             ).all()
-            facets = {name: _count_facet(connection, name, conditions) for name in wanted.facets} or None
-        return ResultPage(tuple(map(make_document, rows)), total, wanted.page, wanted.per_page, facets)
+            facets = {name: count_facet(connection, name, conditions) for name in wanted.facets} or None
+        return ResultPage(tuple(make_document(row, scope) for row in rows), total, wanted.page, wanted.per_page, facets)
 
     def find_ids(self, refs: Sequence[Ref], scope: Scope) -> tuple[int, ...]:
         """Return the ids of documents; raises DocumentNotFound for an unknown one."""
@@ -222,7 +211,7 @@ class DocumentStore:
     def list_with_file(self, sha256: str) -> list[Document]:
         """Return the documents with this original."""
         with self._database.read() as connection:
-            return _list_documents(connection, D.sha256 == sha256)
+            return list_documents(connection, D.sha256 == sha256)
 
     def sum_file_bytes(self, owner: int | None = None) -> int:
         """Return the size of the originals of all finished documents or of one owner's, counting equal files once."""
@@ -249,18 +238,11 @@ class DocumentStore:
             target = None if edit.collection is None else collections.require_target(connection, edit.collection, scope)
             before = lock_document(connection, before, target)
             check_writable(before, scope)
-            values = _changed_values(connection, before, edit, scope, target)
-            if values.get("owner_id", before.owner) != before.owner:
-                quotas.check_quota(connection, quota, values["collection_id"], before.size_bytes)
-            connection.execute(update(schema.documents).where(D.id == before.id).values(**values))
-            if values.get("collection_id", before.collection_id) != before.collection_id:
-                adding = update(schema.jobs).where(J.document_id == before.id, IS_ADDING)
-                connection.execute(adding.values(collection_id=values["collection_id"]))
-            write_tags(connection, before.id, _edited_tags(before, edit))
+            if edit.expected is not None:
+                require_revision(before, edit.expected)
+            values = apply_edit(connection, before, edit, scope, quota, target)
             edited = require_document(connection, before.id, scope)
-            if values.keys() & {"title", "filename", "collection_id"}:
-                suggestions.rewrite_document(connection, before.id)
-            _record_edit(connection, before, values)
+            record_edit(connection, before, values)
             return edited
 
         return self._database.write(work)
@@ -270,7 +252,7 @@ class DocumentStore:
 
         def work(connection: Connection) -> tuple[RemovalResult, list[str]]:
             document = lock_document(connection, require_writable(connection, ref, scope))
-            gone = _remove_documents(connection, [document])
+            gone = remove_documents(connection, [document])
             events.record_removed(connection, [document])
             return gone
 
@@ -290,8 +272,8 @@ class DocumentStore:
             mine = D.owner_id == scope.owner
             used = connection.execute(select(D.collection_id).where(mine).distinct()).scalars().all()
             locks.lock_collections(connection, *used)
-            found = _list_documents(connection, mine & D.collection_id.in_(used))
-            gone = _remove_documents(connection, found)
+            found = list_documents(connection, mine & D.collection_id.in_(used))
+            gone = remove_documents(connection, found)
             erasure.clear_owner(connection, scope.owner)
             events.record_removed(connection, found)
             return gone
@@ -303,12 +285,6 @@ def matches_ref(ref: Ref) -> Any:
     return D.uid == ref if isinstance(ref, UUID) else D.id == ref
 
 
-def visible_to(scope: Scope) -> Any:
-    if not scope.collections:
-        return D.owner_id == scope.owner
-    return or_(D.owner_id == scope.owner, D.collection_id.in_(sorted(scope.collections)))
-
-
 def not_found_error(ref: Ref) -> DocumentNotFound:
     return DocumentNotFound(f"Document with ID '{ref}' not found", document_id=str(ref))
 
@@ -317,7 +293,7 @@ def require_document(connection: Connection, ref: Ref, scope: Scope) -> Document
     row = connection.execute(_SELECT_DOCUMENTS.where(matches_ref(ref), visible_to(scope))).first()
     if row is None:
         raise not_found_error(ref)
-    return make_document(row)
+    return make_document(row, scope)
 
 
 def require_writable(connection: Connection, ref: Ref, scope: Scope) -> Document:
@@ -338,6 +314,14 @@ def get_document(connection: Connection, identity: int) -> Document:
     return make_document(row)
 
 
+def require_revision(document: Document, expected: str) -> None:
+    """Raise DocumentChanged unless a document is still the one that the caller has read."""
+    if document.revision != expected:
+        raise DocumentChanged(
+            f"'{document.title}' was changed after you had read it", document_id=document.id, revision=document.revision
+        )
+
+
 def lock_document(connection: Connection, document: Document, target: int | None = None) -> Document:
     """Lock the collection of a document, and the one that it moves to, and return the document as it is now."""
     wanted = {document.collection_id, document.collection_id if target is None else target}
@@ -351,8 +335,8 @@ def lock_document(connection: Connection, document: Document, target: int | None
 
 def remove_collection(connection: Connection, identity: int) -> tuple[tuple[RemovalResult, list[str]], list[Document]]:
     """Delete a locked collection with its documents; the caller records the removal of the documents returned last."""
-    found = _list_documents(connection, D.collection_id == identity)
-    gone = _remove_documents(connection, found)
+    found = list_documents(connection, D.collection_id == identity)
+    gone = remove_documents(connection, found)
     site_pages.forget_pages(connection, identity)
     erasure.clear_collection(connection, identity)
     collections.delete_collection(connection, identity)
@@ -364,46 +348,21 @@ def write_tags(connection: Connection, document_id: int, tags: Sequence[str]) ->
     _INSERT_TAGS.run_many(connection, [{"document_id": document_id, "tag": tag} for tag in tags])
 
 
-def _filter_conditions(connection: Connection, wanted: DocumentFilter, scope: Scope) -> list[Any]:
-    conditions: list[Any] = []
-    if wanted.collection is not None:
-        conditions.append(D.collection_id == collections.require_existing(connection, wanted.collection, scope))
-    if wanted.doc_type is not None:
-        conditions.append(D.doc_type == wanted.doc_type)
-    if wanted.source_path is not None:
-        conditions.append(D.source_path == wanted.source_path)
-    if wanted.finished:
-        conditions.append(IS_FINISHED)
-    if wanted.tag is not None:
-        conditions.append(exists().where(G.document_id == D.id, G.tag == wanted.tag))
-    if wanted.text:
-        conditions.append(suggestions.contains_name(wanted.text))
-    equal = {D.status: wanted.status, D.kind: wanted.kind, D.language: wanted.language}
-    conditions += [column == value for column, value in equal.items() if value is not None]
-    if wanted.added_from is not None:
-        conditions.append(D.created_at >= make_timestamp(wanted.added_from))
-    if wanted.added_to is not None:
-        conditions.append(D.created_at <= make_timestamp(wanted.added_to))
-    return conditions
-
-
-def _count_facet(connection: Connection, name: FacetName, conditions: list[Any]) -> tuple[FacetValue, ...]:
-    """Count documents by a property, most frequent value first."""
-    number = func.count().label("documents")
-    if name is FacetName.COLLECTION:
-        grouped = select(C.name.label("value"), C.title, number).join_from(
-            schema.documents, schema.collections, D.collection_id == C.id
-        )
-        rows = connection.execute(
-            grouped.where(*conditions).group_by(C.id, C.name, C.title).order_by(number.desc(), C.name).limit(MAX_FACETS)
-        ).all()
-        return tuple(FacetValue(row.value, row.documents, row.title) for row in rows)
-    value: ColumnElement[Any] = {FacetName.DOC_TYPE: D.doc_type, FacetName.LANGUAGE: D.language}.get(name, G.tag)
-    counted = select(value.label("value"), number).where(*conditions, value.is_not(None))
-    if name is FacetName.TAG:
-        counted = counted.join_from(schema.documents, schema.document_tags, G.document_id == D.id)
-    rows = connection.execute(counted.group_by(value).order_by(number.desc(), value).limit(MAX_FACETS)).all()
-    return tuple(FacetValue(row.value, row.documents) for row in rows)
+def apply_edit(
+    connection: Connection, before: Document, edit: DocumentEdit, scope: Scope, quota: Quota, target: int | None
+) -> dict[str, Any]:
+    """Change a locked document and return the new values; `record_edit` follows at the end of the transaction."""
+    values = _changed_values(connection, before, edit, scope, target)
+    if values.get("owner_id", before.owner) != before.owner:
+        quotas.check_quota(connection, quota, values["collection_id"], before.size_bytes)
+    connection.execute(update(schema.documents).where(D.id == before.id).values(**values))
+    if values.get("collection_id", before.collection_id) != before.collection_id:
+        adding = update(schema.jobs).where(J.document_id == before.id, IS_ADDING)
+        connection.execute(adding.values(collection_id=values["collection_id"]))
+    write_tags(connection, before.id, _edited_tags(before, edit))
+    if values.keys() & {"title", "filename", "collection_id"}:
+        suggestions.rewrite_document(connection, before.id)
+    return values
 
 
 def _edited_tags(before: Document, edit: DocumentEdit) -> tuple[str, ...]:
@@ -428,7 +387,7 @@ def _changed_values(
     return values
 
 
-def _record_edit(connection: Connection, before: Document, values: dict[str, Any]) -> None:
+def record_edit(connection: Connection, before: Document, values: dict[str, Any]) -> None:
     """Record the change of a document; one that moved is removed from where it was, for those who see only that."""
     target, owner = values.get("collection_id", before.collection_id), values.get("owner_id", before.owner)
     change = ChangeKind.CHANGED
@@ -447,11 +406,11 @@ def _reject_taken_path(connection: Connection, before: Document, path: str, coll
         raise NameTaken(f"Document {other} already has the path {path}", source_path=path, document_id=other)
 
 
-def _list_documents(connection: Connection, condition: Any) -> list[Document]:
+def list_documents(connection: Connection, condition: Any) -> list[Document]:
     return [make_document(row) for row in connection.execute(_SELECT_DOCUMENTS.where(condition).order_by(D.id))]
 
 
-def _remove_documents(connection: Connection, gone: Sequence[Document]) -> tuple[RemovalResult, list[str]]:
+def remove_documents(connection: Connection, gone: Sequence[Document]) -> tuple[RemovalResult, list[str]]:
     for first in range(0, len(gone), IDS_PER_STATEMENT):
         _remove_batch(connection, [document.id for document in gone[first : first + IDS_PER_STATEMENT]])
         erasure.clear_removed(connection, gone[first : first + IDS_PER_STATEMENT])
@@ -464,7 +423,7 @@ def drop_processing(connection: Connection, identity: int) -> list[Document]:
 
     The caller records the removal of the document that is returned.
     """
-    found = _list_documents(connection, (D.id == identity) & (D.status == DocumentStatus.PROCESSING))
+    found = list_documents(connection, (D.id == identity) & (D.status == DocumentStatus.PROCESSING))
     if found:
         _delete_rows(connection, [identity])
     return found

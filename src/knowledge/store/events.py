@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from knowledge.model import Document, Scope
-from knowledge.model.events import ChangeKind, CollectionChange, DocumentChange
+from knowledge.model.events import ApprovalChange, ChangeKind, CollectionChange, DocumentChange
 from knowledge.store import changes, schema
 from knowledge.store.database import Database
 from knowledge.store.postgres import locks
@@ -21,7 +21,7 @@ from knowledge.store.prepared_statements import PreparedStatement
 from knowledge.store.row_mapping import make_timestamp
 
 E, C = schema.events.c, schema.collections.c
-DOCUMENT, COLLECTION = "document", "collection"
+DOCUMENT, COLLECTION, APPROVAL = "document", "collection", "approval"
 KEPT_EVENTS = 10_000
 """Events that a watch can be continued from; older ones are deleted by the sweep."""
 _INSERT_EVENT = PreparedStatement(insert(schema.events))
@@ -42,9 +42,11 @@ class StoredEvent:
     at: int
     owner: int
     collection_id: int
-    data: DocumentChange | CollectionChange
+    data: DocumentChange | CollectionChange | ApprovalChange
 
-    def is_visible_to(self, scope: Scope) -> bool:
+    def is_visible_to(self, scope: Scope, *, is_admin: bool = False) -> bool:
+        if isinstance(self.data, ApprovalChange):
+            return is_admin or self.owner == scope.owner
         return self.owner == scope.owner or self.collection_id in scope.collections
 
 
@@ -79,6 +81,12 @@ def record_removed(connection: Connection, documents: Sequence[Document]) -> Non
 def record_collection(connection: Connection, change: ChangeKind, collection_id: int, uid: UUID, owner: int) -> None:
     """Record the change of a collection; anywhere in a transaction, because the lock is taken at its end."""
     row = _make_row(COLLECTION, change, collection_id, uid, owner, collection_id, None)
+    locks.run_last(connection, lambda last: _record(last, [row]))
+
+
+def record_approval(connection: Connection, collection_id: int, uid: UUID, owner: int) -> None:
+    """Record that a corpus waits for approval or was judged; anywhere in a transaction."""
+    row = _make_row(APPROVAL, ChangeKind.CHANGED, collection_id, uid, owner, collection_id, None)
     locks.run_last(connection, lambda last: _record(last, [row]))
 
 
@@ -133,8 +141,10 @@ class EventLog:
 
 def _make_event(row: Any) -> StoredEvent:
     change = ChangeKind(row.change)
-    data: DocumentChange | CollectionChange
-    if row.subject == DOCUMENT:
+    data: DocumentChange | CollectionChange | ApprovalChange
+    if row.subject == APPROVAL:
+        data = ApprovalChange(row.subject_id, row.subject_uid)
+    elif row.subject == DOCUMENT:
         data = DocumentChange(row.subject_id, row.subject_uid, change, row.collection_name)
     else:
         name = None if change is ChangeKind.REMOVED else row.collection_name

@@ -44,7 +44,7 @@ def upgrade_database(engine: Engine, path: Path) -> None:
         failpoints.trigger("migrate.copied")
     with engine.begin() as connection:
         if found is None:
-            _create_schema(connection)
+            create_schema(connection)
         else:
             _run_migrations(connection)
     failpoints.trigger("migrate.done")
@@ -57,7 +57,7 @@ def upgrade_shared_database(connection: Connection) -> None:
     locks.lock_migrations(connection)
     found = read_schema_version(connection)
     if found is None:
-        _create_schema(connection)
+        create_schema(connection)
     elif found < SCHEMA_VERSION:
         _run_migrations(connection)
     else:
@@ -95,7 +95,7 @@ def read_schema_version(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _create_schema(connection: Connection) -> None:
+def create_schema(connection: Connection) -> None:
     """Create all tables of a new database without importing Alembic."""
     insight_tables.agents.metadata.create_all(connection)  # all tables have the same metadata
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))

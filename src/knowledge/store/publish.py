@@ -28,6 +28,7 @@ from knowledge.store.chunks import (
 from knowledge.store.database import Database
 from knowledge.store.jobs import claims
 from knowledge.store.jobs.rows import JobClaim
+from knowledge.store.library.filters import IS_FINISHED
 from knowledge.store.pages.words import StagedWords, copy_words, store_words
 from knowledge.store.postgres import locks
 from knowledge.store.prepared_statements import PreparedStatement
@@ -35,9 +36,7 @@ from knowledge.store.row_mapping import make_timestamp
 
 D = schema.documents.c
 _IN_COLLECTION = D.collection_id == bindparam("collection_id")
-_FIND_SAME_BYTES = PreparedStatement(
-    select(D.id).where(_IN_COLLECTION, D.sha256 == bindparam("sha256"), documents.IS_FINISHED)
-)
+_FIND_SAME_BYTES = PreparedStatement(select(D.id).where(_IN_COLLECTION, D.sha256 == bindparam("sha256"), IS_FINISHED))
 _INSERT_DOCUMENT = PreparedStatement(insert(schema.documents))
 _FINISH_DOCUMENT = PreparedStatement(update(schema.documents).where(D.id == bindparam("document_id")))
 
@@ -184,11 +183,18 @@ class Publisher:
 
         return self._database.write(work)
 
-    def replace(self, claim: JobClaim, document_id: int, publication: Publication) -> PublishResult:
-        """Replace the content of a document; its id, collection and tags stay unchanged."""
+    def replace(
+        self, claim: JobClaim, document_id: int, publication: Publication, expected: str | None = None
+    ) -> PublishResult:
+        """Replace the content of a document; its id, collection and tags stay unchanged.
+
+        Raises DocumentChanged if the document has not the expected revision.
+        """
 
         def work(connection: Connection) -> PublishResult:
             old = _lock_claimed_document(connection, claim, document_id)
+            if expected is not None:
+                documents.require_revision(old, expected)
             find_owner_for_writer(connection, old.collection_id, claim.owner)
             return _replace_document(connection, claim, publication, old, keep=KEPT_ON_REPLACE)
 

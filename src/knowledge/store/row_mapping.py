@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
-from knowledge.model import Chunk, Document, DocumentKind, DocumentStatus, ExtractionMethod, now
+from knowledge.model import Chunk, Document, DocumentKind, DocumentStatus, ExtractionMethod, Scope, now
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 _CONVERTED = (
     "collection", "owner", "kind", "tags", "status", "method", "warnings", "created_at", "updated_at", "added_by",
+    "access",
 )  # fmt: skip
 _PLAIN_FIELDS = tuple(each.name for each in fields(Document) if each.name not in _CONVERTED)
 """Fields with the same name and value in a document and its row."""
@@ -32,8 +33,10 @@ def parse_optional_timestamp(value: int | None) -> datetime | None:
     return None if value is None else parse_timestamp(value)
 
 
-def make_document(row: Any) -> Document:
+def make_document(row: Any, scope: Scope | None = None) -> Document:
+    """Make a document, with the caller's access to it if a scope is given."""
     return Document(
+        access=None if scope is None else scope.find_access(row.owner_id, row.collection_id),
         collection=row.collection_name,
         owner=row.owner_id,
         kind=DocumentKind(row.kind),
@@ -57,4 +60,5 @@ def make_chunk(row: Any, document_id: int) -> Chunk:
         text=row.chunk_text,
         page=row.chunk_page,
         section=tuple(row.chunk_section),
+        lines=None if row.chunk_first_line is None else (row.chunk_first_line, row.chunk_last_line),
     )

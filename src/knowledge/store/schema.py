@@ -91,9 +91,10 @@ curations = Table(
     Column("version", Text, nullable=False),
     Column("is_public", Boolean, nullable=False),
     Column("is_approved", Boolean, nullable=False),
+    Column("declined", Text),
     Index("ix_curations_is_public", "is_public", "is_approved"),
 )
-"""Curated collections (corpora)."""
+"""Curated collections (corpora); `declined` is the reason of an admin, which may be empty, until it is public again."""
 
 accounts = Table(
     "accounts",
@@ -140,8 +141,43 @@ browser_sessions = Table(
     Column("expires_at", BigInteger, nullable=False, index=True),
     sqlite_autoincrement=True,
 )
-"""`digest` is the SHA-256 of the token, which is not stored; sessions without an account are the operator's. A session
-that was opened with an API key names it and ends with it."""
+"""`digest` is the SHA-256 of the token; sessions without an account are the operator's, `api_key_id` ends them too."""
+
+oauth_clients = Table(
+    "oauth_clients", metadata,
+    Column("client_id", Text, primary_key=True), Column("name", Text, nullable=False),
+    Column("redirect_uris", JSON, nullable=False), Column("is_document", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False), Column("expires_at", BigInteger, nullable=False, index=True),
+)  # fmt: skip
+"""Clients of OAuth that registered themselves, and cached client ID metadata documents, whose id is their URL."""
+
+oauth_grants = Table(
+    "oauth_grants", metadata,
+    Column("id", BigId, primary_key=True),
+    Column("account_id", BigInteger, ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("client_id", Text, nullable=False, index=True), Column("client_name", Text, nullable=False),
+    Column("resource", Text, nullable=False), Column("scopes", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False), Column("last_used_at", BigInteger),
+    Column("expires_at", BigInteger, nullable=False, index=True), sqlite_autoincrement=True,
+)  # fmt: skip
+"""What an account has allowed a client of OAuth: one row for all tokens of the family."""
+
+oauth_tokens = Table(
+    "oauth_tokens", metadata,
+    Column("digest", LargeBinary(32), primary_key=True), Column("kind", String(10), nullable=False),
+    Column("account_id", BigInteger, ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("grant_id", BigInteger, ForeignKey("oauth_grants.id", ondelete="CASCADE"), index=True),
+    Column("scopes", Text, nullable=False), Column("details", JSON, nullable=False),
+    Column("expires_at", BigInteger, nullable=False, index=True), Column("used_at", BigInteger),
+)  # fmt: skip
+"""Logins of the consent page, codes, access and refresh tokens; `digest` is the SHA-256 of the secret."""
+
+oauth_subjects = Table(
+    "oauth_subjects", metadata,
+    Column("issuer", Text, primary_key=True), Column("subject", Text, primary_key=True),
+    Column("account_id", BigInteger, ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False, index=True),
+)  # fmt: skip
+"""The account of a user of another authorization server."""
 
 grants = Table(
     "grants",
@@ -268,12 +304,14 @@ chunks = Table(
     Column("section", JSON, nullable=False),
     Column("digest", LargeBinary(16), nullable=False),
     Column("checksum", LargeBinary(16)),
+    Column("first_line", Integer),
+    Column("last_line", Integer),
     UniqueConstraint("content_id", "position"),
     Index("ix_chunks_digest", "digest"),
     sqlite_autoincrement=True,
 )
 """`digest` is of the embedded text including the title, so that equal chunks share a vector; `checksum` is of section
-and text of this row, for `verify`."""
+and text of this row, for `verify`. Chunks of source code have lines, others and those of older versions have none."""
 
 vectors = Table(
     "vectors",
@@ -429,9 +467,8 @@ servers = Table(
     Column("started_at", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
 )
-"""The servers that use this database, with their heartbeats. `applied_seq` is what a server's index has applied of the
-change log and `checkpoint_seq` what it has made durable; `built_model_id` is the model of an index that is built and
-not yet in use. Times are those of the database."""
+"""Heartbeats of the servers that use this database. `applied_seq` is what an index has applied of the change log,
+`checkpoint_seq` what is durable, `built_model_id` the model of an index that is built and not yet in use."""
 
 leases = Table(
     "leases",
@@ -442,6 +479,14 @@ leases = Table(
     Column("expires_at", BigInteger, nullable=False),
 )
 """Leases of work that one server does for all; `token` is the fencing token, which grows with every acquisition."""
+
+unreferenced_originals = Table(
+    "unreferenced_originals",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("since", BigInteger, nullable=False, index=True),
+)
+"""Originals in a bucket that nothing needs, and since when; a sweep deletes them a day later."""
 
 rate_limit_entries = Table(
     "rate_limit_entries",

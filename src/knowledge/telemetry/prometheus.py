@@ -93,7 +93,7 @@ def describe_status(status: EngineStatus) -> Iterator[GaugeMetricFamily]:
         ("knowledge_database_bytes", "Size of the database.", status.database_bytes),
         ("knowledge_files_bytes", "Size of the originals.", status.files_bytes),
         ("knowledge_index_bytes", "Size of the index.", status.index_bytes),
-        ("knowledge_disk_free_bytes", "Free space on the disk of the data folder.", load.disk_free_bytes),
+        ("knowledge_disk_free_bytes", "Free space on the disk of the data folder.", status.free_bytes),
         ("knowledge_children", "Child processes that read documents.", status.processes.children),
         ("knowledge_children_bytes", "Memory of these child processes.", status.processes.children_bytes),
         ("knowledge_servers", "Servers that use this database, if several can.", len(status.servers)),

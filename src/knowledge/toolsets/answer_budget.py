@@ -27,6 +27,7 @@ OPTIONAL_FIELDS = (
     "url",
     "added_by",
     "source",
+    "location",
 )
 """Fields of a hit that no contract requires: removed before whole hits are."""
 MIN_TEXT_CHARS = 200

@@ -1,17 +1,16 @@
-"""Uploads in parts that any server of a database can go on with, kept in the folder of originals that they share."""
+"""Uploads in parts that any server of a database can go on with, kept beside the originals that they share."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import asdict
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import anyio
@@ -25,16 +24,47 @@ from knowledge.toolsets.staged_uploads import (
     Owner,
     StagedUpload,
     StagedUploads,
+    Staging,
     StagingFolder,
     UploadDetails,
     UploadLimits,
 )
 
-STATE_NAME, ANSWER_NAME = "upload.json", "answer.json"
+STATE_NAME, ANSWER_NAME, PART_SUFFIX = "upload.json", "answer.json", ".part"
+
+
+@dataclass(slots=True)
+class StagedFiles:
+    """What is stored of one upload."""
+
+    parts: dict[int, int] = field(default_factory=dict)
+    """Size of each part that has arrived, on whichever server, by index."""
+    touched: float | None = None
+    """Time of the last part; None without a state, which a killed server may leave."""
+    has_answer: bool = False
+    newest: float = 0.0
+
+
+class SharedStaging(Staging, Protocol):
+    """A place that all servers of a database use, with a state, parts, and at the end an answer for each upload."""
+
+    def write_json(self, uid: UUID, name: str, body: Json) -> None: ...
+
+    def read_json(self, uid: UUID, name: str) -> Json | None: ...
+
+    def touch(self, uid: UUID, now: float) -> None:
+        """Store the time of the last part."""
+        ...
+
+    def remove_parts(self, uid: UUID) -> None: ...
+
+    def list_files(self, uid: UUID | None = None) -> dict[UUID, StagedFiles]:
+        """Return what is stored of one upload, or of all."""
+        ...
 
 
 class SharedStagingFolder(StagingFolder):
-    """One folder for each upload: its state, its parts, and at the end its answer."""
+    """One folder for each upload."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = self._own_folder = folder
@@ -42,12 +72,9 @@ class SharedStagingFolder(StagingFolder):
     def _open(self) -> None:
         make_folder(self._folder)
 
-    def upload_folder(self, uid: UUID) -> Path:
-        return self._folder / uid.hex
-
     def write_json(self, uid: UUID, name: str, body: Json) -> None:
         """Write a file of an upload atomically."""
-        target = self.upload_folder(uid) / name
+        target = self._folder / uid.hex / name
         draft = target.with_suffix(f".{os.getpid()}.new")
         try:
             self._open()
@@ -61,57 +88,70 @@ class SharedStagingFolder(StagingFolder):
 
     def read_json(self, uid: UUID, name: str) -> Json | None:
         try:
-            found = json.loads((self.upload_folder(uid) / name).read_text("utf-8"))
-        except (OSError, ValueError):
+            return load_object((self._folder / uid.hex / name).read_bytes())
+        except OSError:
             return None
-        return found if isinstance(found, dict) else None
 
-    def list_uids(self) -> list[UUID]:
+    def touch(self, uid: UUID, now: float) -> None:
+        with suppress(OSError):  # removed meanwhile
+            os.utime(self._folder / uid.hex / STATE_NAME, (now, now))
+
+    def list_files(self, uid: UUID | None = None) -> dict[UUID, StagedFiles]:
         try:
-            return [UUID(path.name) for path in self._folder.iterdir() if len(path.name) == 32]
-        except (FileNotFoundError, ValueError):
-            return []
-
-    def list_stateless(self, horizon: float) -> list[UUID]:
-        """Return the folders from before a time that a killed server left without a state."""
-        found = []
-        for uid in self.list_uids():
-            folder = self.upload_folder(uid)
-            try:
-                if not (folder / STATE_NAME).exists() and folder.stat().st_mtime < horizon:
-                    found.append(uid)
-            except FileNotFoundError:  # removed by another server
-                continue
+            folders = (
+                [self._folder / uid.hex] if uid else [path for path in self._folder.iterdir() if is_uid(path.name)]
+            )
+        except FileNotFoundError:
+            return {}
+        found = {}
+        for folder in folders:
+            with suppress(FileNotFoundError):  # removed by another server
+                found[UUID(folder.name)] = _list_folder(folder)
         return found
 
-    def list_parts(self, uid: UUID) -> dict[int, int]:
-        """Return the size of each part that has arrived, on whichever server."""
-        parts = {}
-        for path in self.upload_folder(uid).glob("*.part"):
-            try:
-                parts[int(path.stem)] = path.stat().st_size
-            except (ValueError, FileNotFoundError):
-                continue
-        return parts
-
     def remove_parts(self, uid: UUID) -> None:
-        for path in self.upload_folder(uid).glob("*.part"):
+        for path in (self._folder / uid.hex).glob(f"*{PART_SUFFIX}"):
             path.unlink(missing_ok=True)
 
-    def remove_upload(self, upload: UUID) -> None:
-        shutil.rmtree(self.upload_folder(upload), ignore_errors=True)
+
+def _list_folder(folder: Path) -> StagedFiles:
+    found = StagedFiles(newest=folder.stat().st_mtime)
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            if path.name == STATE_NAME:
+                found.touched = path.stat().st_mtime
+            elif path.name == ANSWER_NAME:
+                found.has_answer = True
+            elif path.suffix == PART_SUFFIX and path.stem.isdecimal():
+                found.parts[int(path.stem)] = path.stat().st_size
+    return found
+
+
+def is_uid(name: str) -> bool:
+    return len(name) == 32 and set(name) <= set("0123456789abcdef")
+
+
+def load_object(data: bytes) -> Json | None:
+    """Return a JSON object; None if it is damaged."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class SharedUploads(StagedUploads):
-    """Uploads whose state is read from the shared folder with every call.
+    """Uploads whose state is read from the shared place with every call.
 
-    The time of the last part is the time of the file with the state. Parts of one upload that arrive on two servers at
-    once may exceed its total size by one part each, which finishing the upload reports.
+    Parts of one upload that arrive on two servers at once may exceed its total size by one part each, which finishing
+    the upload reports.
     """
 
-    def __init__(self, limits: UploadLimits, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, limits: UploadLimits, clock: Callable[[], float] = time.time, staging: SharedStaging | None = None
+    ) -> None:
         super().__init__(limits, clock)
-        self._shared = SharedStagingFolder(limits.folder)
+        self._shared = staging or SharedStagingFolder(limits.folder)
         self._staging = self._shared
 
     @asynccontextmanager
@@ -127,7 +167,7 @@ class SharedUploads(StagedUploads):
     async def start(self, owner: Owner, details: UploadDetails) -> StagedUpload:
         await self.remove_expired()
         hashed = hash_owner(owner)
-        self._check_capacity(hashed, details.total_size)
+        await self._check_capacity(hashed, details.total_size)
         now = self._clock()
         upload = StagedUpload(
             owner=hashed,
@@ -142,15 +182,15 @@ class SharedUploads(StagedUploads):
             "empty_until": upload.empty_until,
         }
         await anyio.to_thread.run_sync(self._shared.write_json, upload.uid, STATE_NAME, state)
-        self.extend_deadline(upload)
+        await self.extend_deadline(upload)
         return upload
 
-    def find(self, owner: Owner, uid: str) -> StagedUpload:
+    async def find(self, owner: Owner, uid: str) -> StagedUpload:
         try:
-            upload = self._load(UUID(uid))
+            [upload] = await anyio.to_thread.run_sync(self._load_uploads, UUID(uid))
         except ValueError:
-            upload = None
-        if upload is None or upload.owner != hash_owner(owner) or self._is_expired(upload):
+            raise self._not_found_error(uid) from None
+        if upload.owner != hash_owner(owner) or self._is_expired(upload):
             raise self._not_found_error(uid)
         return upload
 
@@ -161,42 +201,46 @@ class SharedUploads(StagedUploads):
 
     async def remove_expired(self) -> None:
         await super().remove_expired()
-        horizon = self._clock() - self.limits.ttl_s
-        for uid in await anyio.to_thread.run_sync(self._shared.list_stateless, horizon):
-            await anyio.to_thread.run_sync(self._shared.remove_upload, uid)
+        await anyio.to_thread.run_sync(self._remove_stateless, self._clock() - self.limits.ttl_s)
 
-    def extend_deadline(self, upload: StagedUpload) -> None:
+    def _remove_stateless(self, horizon: float) -> None:
+        for uid, files in self._shared.list_files().items():
+            if files.touched is None and files.newest < horizon:
+                self._shared.remove_upload(uid)
+
+    async def extend_deadline(self, upload: StagedUpload) -> None:
         now = self._clock()
         upload.deadline = now + self.limits.ttl_s
-        try:
-            os.utime(self._shared.upload_folder(upload.uid) / STATE_NAME, (now, now))
-        except OSError:  # removed meanwhile
-            return
+        await anyio.to_thread.run_sync(self._shared.touch, upload.uid, now)
 
-    def _exists(self, upload: StagedUpload) -> bool:
-        return (self._shared.upload_folder(upload.uid) / STATE_NAME).exists()
+    async def _exists(self, upload: StagedUpload) -> bool:
+        found = await anyio.to_thread.run_sync(self._shared.list_files, upload.uid)
+        return any(files.touched is not None for files in found.values())
 
-    def _list_uploads(self) -> list[StagedUpload]:
-        return [upload for uid in self._shared.list_uids() if (upload := self._load(uid)) is not None]
+    async def _list_uploads(self) -> list[StagedUpload]:
+        return await anyio.to_thread.run_sync(self._load_uploads)
 
-    def _load(self, uid: UUID) -> StagedUpload | None:
+    def _load_uploads(self, uid: UUID | None = None) -> list[StagedUpload]:
+        files = self._shared.list_files(uid)
+        return [upload for uid, found in files.items() if (upload := self._load(uid, found)) is not None]
+
+    def _load(self, uid: UUID, files: StagedFiles) -> StagedUpload | None:
         state: dict[str, Any] | None = self._shared.read_json(uid, STATE_NAME)
-        if state is None:
+        if state is None or files.touched is None:
             return None
         try:
-            touched = (self._shared.upload_folder(uid) / STATE_NAME).stat().st_mtime
             account, key = state["owner"]
             return StagedUpload(
                 uid=uid,
                 owner=(account, key),
                 details=UploadDetails(**{**state["details"], "tags": tuple(state["details"]["tags"])}),
-                deadline=touched + self.limits.ttl_s,
+                deadline=files.touched + self.limits.ttl_s,
                 empty_until=float(state["empty_until"]),
                 job_uid=UUID(str(state["job_uid"])),
-                parts=self._shared.list_parts(uid),
-                answer=self._shared.read_json(uid, ANSWER_NAME),
+                parts=files.parts,
+                answer=self._shared.read_json(uid, ANSWER_NAME) if files.has_answer else None,
             )
-        except (KeyError, TypeError, ValueError, FileNotFoundError):  # written by another version, or just removed
+        except (KeyError, TypeError, ValueError):  # written by another version
             return None
 
 

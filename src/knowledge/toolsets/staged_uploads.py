@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import secrets
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from uuid import UUID
 
 import anyio
 import anyio.to_thread
 from filelock import FileLock, Timeout
 
-from knowledge.errors import InvalidParameter, NotNow, StorageFailed, TooLarge, UploadNotFound
+from knowledge.errors import InvalidParameter, KnowledgeError, NotNow, StorageFailed, TooLarge, UploadNotFound
 from knowledge.filesystem.file_modes import FILE_MODE, make_folder, private_opener
 from knowledge.model import LOCAL_OWNER, Content, Json, JsonValue, new_uid
 
+log = logging.getLogger(__name__)
+
 LOCK_SUFFIX = ".lock"
+READ_CHUNK_BYTES = 1 << 20
+
+
+class Staging(Protocol):
+    """Where the parts of uploads are stored."""
+
+    def write_part(self, upload: UUID, index: int, data: bytes) -> None: ...
+
+    def read_parts(self, upload: UUID, indexes: Sequence[int]) -> AsyncIterator[bytes]: ...
+
+    def remove_upload(self, upload: UUID) -> None: ...
+
+    def remove_abandoned(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class StagingFolder:
@@ -51,6 +69,16 @@ class StagingFolder:
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise StorageFailed(f"Cannot store part {index}: {error.strerror or 'disk error'}") from error
+
+    async def read_parts(self, upload: UUID, indexes: Sequence[int]) -> AsyncIterator[bytes]:
+        """Yield the bytes of the parts one after the other."""
+        try:
+            for index in indexes:
+                async with await anyio.open_file(self.part_path(upload, index), "rb") as file:
+                    while piece := await file.read(READ_CHUNK_BYTES):
+                        yield piece
+        except OSError as error:
+            raise StorageFailed("Cannot read a staged part", hint="Start again with kb_upload_start.") from error
 
     def remove_upload(self, upload: UUID) -> None:
         shutil.rmtree(self._own_folder / upload.hex, ignore_errors=True)
@@ -116,7 +144,6 @@ def decode_part(data: str, index: int) -> bytes:
     return piece
 
 
-READ_CHUNK_BYTES = 1 << 20
 MAX_UPLOADS, MAX_PARTS = 4000, 10_000
 OWNER_DIVISOR = 4
 """One owner may use a quarter of the space and of the number of uploads."""
@@ -188,7 +215,7 @@ class StagedUploads:
     def __init__(self, limits: UploadLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._clock = clock
-        self._staging = StagingFolder(limits.folder)
+        self._staging: Staging = StagingFolder(limits.folder)
         self._uploads: dict[UUID, StagedUpload] = {}
 
     @asynccontextmanager
@@ -207,13 +234,13 @@ class StagedUploads:
 
     async def start(self, owner: Owner, details: UploadDetails) -> StagedUpload:
         await self.remove_expired()
-        self._check_capacity(owner, details.total_size)
+        await self._check_capacity(owner, details.total_size)
         empty_until = self._clock() + EMPTY_UPLOAD_SECONDS
         upload = StagedUpload(owner=owner, details=details, deadline=self._next_deadline(), empty_until=empty_until)
         self._uploads[upload.uid] = upload
         return upload
 
-    def find(self, owner: Owner, uid: str) -> StagedUpload:
+    async def find(self, owner: Owner, uid: str) -> StagedUpload:
         try:
             upload = self._uploads.get(UUID(uid))
         except ValueError:
@@ -233,9 +260,9 @@ class StagedUploads:
     async def store_part(self, upload: StagedUpload, index: int, data: str) -> None:
         """Store one part; a part that is sent again replaces the first."""
         async with upload.lock:
-            self._check_open(upload)
+            await self._check_open(upload)
             if not upload.reserves_space(self._clock()):
-                self._check_capacity(upload.owner, upload.details.total_size, started=upload)
+                await self._check_capacity(upload.owner, upload.details.total_size, started=upload)
             free_bytes = upload.details.total_size - upload.received_bytes + upload.parts.get(index, 0)
             if len(data) // 4 * 3 - 2 > free_bytes:  # the smallest decoded size, checked before decoding
                 raise _part_too_large_error(upload, index, free_bytes)
@@ -245,7 +272,7 @@ class StagedUploads:
             with anyio.CancelScope(shield=True):  # the count must match the files on disk
                 await anyio.to_thread.run_sync(self._staging.write_part, upload.uid, index, piece)
                 upload.parts[index] = len(piece)
-            self.extend_deadline(upload)
+            await self.extend_deadline(upload)
 
     @asynccontextmanager
     async def open_content(self, upload: StagedUpload) -> AsyncIterator[Content | None]:
@@ -254,37 +281,38 @@ class StagedUploads:
             if upload.answer is not None:
                 yield None
                 return
-            self._check_open(upload)
+            await self._check_open(upload)
             _check_complete(upload)
-            yield Content(
-                lambda: _read_chunks(self._staging.part_path(upload.uid, index) for index in sorted(upload.parts))
-            )
-            self.extend_deadline(upload)
+            yield Content(lambda: self._staging.read_parts(upload.uid, sorted(upload.parts)))
+            await self.extend_deadline(upload)
 
     async def mark_finished(self, upload: StagedUpload, answer: Json) -> None:
         """Delete the parts and keep the answer for a repeated kb_upload_finish."""
         upload.answer, upload.parts = answer, {}
         await anyio.to_thread.run_sync(self._staging.remove_upload, upload.uid)
 
-    def extend_deadline(self, upload: StagedUpload) -> None:
+    async def extend_deadline(self, upload: StagedUpload) -> None:
         """Restart the deadline, so a client can finish again after the engine was unreachable."""
         upload.deadline = self._next_deadline()
 
     async def remove_expired(self) -> None:
-        for upload in [upload for upload in self._list_uploads() if self._is_expired(upload)]:
+        for upload in [upload for upload in await self._list_uploads() if self._is_expired(upload)]:
             self._uploads.pop(upload.uid, None)
             await anyio.to_thread.run_sync(self._staging.remove_upload, upload.uid)
 
-    def _exists(self, upload: StagedUpload) -> bool:
+    async def _exists(self, upload: StagedUpload) -> bool:
         return upload.uid in self._uploads
 
-    def _list_uploads(self) -> list[StagedUpload]:
+    async def _list_uploads(self) -> list[StagedUpload]:
         return list(self._uploads.values())
 
     async def _remove_expired_forever(self) -> None:
         while True:
             await anyio.sleep(min(max(self.limits.ttl_s / 10, 0.05), 30.0))
-            await self.remove_expired()
+            try:
+                await self.remove_expired()
+            except KnowledgeError as error:  # the bucket of originals is away
+                log.warning("expired uploads could not be removed: %s", error)
 
     def _is_expired(self, upload: StagedUpload) -> bool:
         return self._clock() > upload.deadline and not upload.lock.locked()
@@ -292,19 +320,19 @@ class StagedUploads:
     def _next_deadline(self) -> float:
         return self._clock() + self.limits.ttl_s
 
-    def _check_open(self, upload: StagedUpload) -> None:
+    async def _check_open(self, upload: StagedUpload) -> None:
         if upload.answer is not None:
             raise NotNow("The upload is already finished", hint="Start another upload with kb_upload_start.")
-        if not self._exists(upload):
+        if not await self._exists(upload):
             raise UploadNotFound(f"Upload '{upload.uid}' not found", upload_id=str(upload.uid))
 
-    def _check_capacity(self, owner: Owner, wanted: int, started: StagedUpload | None = None) -> None:
+    async def _check_capacity(self, owner: Owner, wanted: int, started: StagedUpload | None = None) -> None:
         """Raise an error if the upload exceeds the file size limit, the owner's quota or the total quota."""
         limits, now = self.limits, self._clock()
         if wanted > limits.max_file_bytes:
             maximum = limits.max_file_bytes
             raise TooLarge(f"total_size {wanted} exceeds the maximum file size of {maximum} bytes", max_bytes=maximum)
-        others = [upload for upload in self._list_uploads() if started is None or upload.uid != started.uid]
+        others = [upload for upload in await self._list_uploads() if started is None or upload.uid != started.uid]
         own = [upload for upload in others if _account_of(upload.owner) == _account_of(owner)]
         for uploads, capacity, max_uploads, whose in (
             (own, limits.owner_capacity_bytes, MAX_UPLOADS // OWNER_DIVISOR, "your other uploads"),
@@ -356,13 +384,3 @@ def _check_complete(upload: StagedUpload) -> None:
         received_bytes=received,
         total_size=total,
     )
-
-
-async def _read_chunks(paths: Iterable[Path]) -> AsyncIterator[bytes]:
-    try:
-        for path in paths:
-            async with await anyio.open_file(path, "rb") as file:
-                while piece := await file.read(READ_CHUNK_BYTES):
-                    yield piece
-    except OSError as error:
-        raise StorageFailed("Cannot read a staged part", hint="Start again with kb_upload_start.") from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from knowledge.model import Hit, JobStatus, Ref
+from knowledge.model import Hit, JobStatus, Json, Ref
 
 STATUS_NAMES = {JobStatus.PROCESSING: "running", JobStatus.PARTIAL: "completed"}
 DOCUMENT_SCHEME = "document"
@@ -36,6 +36,11 @@ def parse_ref(text: str) -> Ref | None:
 def make_link(document: UUID, first: int = 0, count: int | None = None) -> str:
     """Return the URI of a document, or of some of its chunks."""
     return f"{DOCUMENT_SCHEME}://{document}" + ("" if count is None else f"?from={first}&count={count}")
+
+
+def dump_location(hit: Hit) -> Json:
+    """Return the field with path and lines of source code; empty for other documents."""
+    return {} if hit.lines is None or hit.location is None else {"location": hit.location}
 
 
 def link_hit(hit: Hit) -> str:

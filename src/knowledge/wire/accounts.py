@@ -10,6 +10,7 @@ from pydantic import Field
 
 from knowledge.errors import InvalidParameter
 from knowledge.model import Account, ApiKey, IssuedKey, Json
+from knowledge.model.accounts import AccountUsage
 from knowledge.wire.requests import Body
 from knowledge.wire.values import dump_timestamp_or_none, load_date, load_ref
 
@@ -79,6 +80,34 @@ class IssuedKeyShape(ApiKey):
 
     def to_issued(self) -> IssuedKey:
         return IssuedKey(ApiKey(*_KEY_VALUES(self)), self.username, self.api_key)
+
+
+@dataclass(frozen=True)
+class RateLimitShape:
+    """A rate limit of the caller and how much of it is used."""
+
+    name: str
+    """The class of call: query, list, resource, upload, management, typing or page."""
+    limit: int
+    seconds: int
+    """Length of the window."""
+    used: int
+    resets_at: datetime
+    """When the oldest call leaves the window."""
+
+
+@dataclass(frozen=True)
+class UsageShape:
+    """What an account stores, its quota, and its rate limits in this kind of login; null is no limit."""
+
+    documents: int
+    bytes: int
+    max_documents: int | None
+    max_bytes: int | None
+    rate_limits: tuple[RateLimitShape, ...] = ()
+
+    def to_usage(self) -> AccountUsage:
+        return AccountUsage(self.documents, self.bytes, self.max_documents, self.max_bytes)
 
 
 _KEY_VALUES = attrgetter(*(each.name for each in fields(ApiKey)))

@@ -27,6 +27,7 @@ from knowledge.wire.requests import Body, BodyUuid, Listing, Metadata
 from knowledge.wire.values import MAX_ID
 
 _NUMBER = re.compile(r"[0-9]{1,19}")
+MAX_REASON_CHARS = 500
 
 _SHARED_FIELDS = (
     *("id", "uid", "name", "description", "document_count", "chunk_count"),
@@ -83,6 +84,10 @@ class CorpusEditBody(Body):
         )
 
 
+class DeclineBody(Body):
+    reason: str = Field("", max_length=MAX_REASON_CHARS, description="Shown to the owner of the corpus.")
+
+
 class GrantBody(Body):
     username: str
     permission: Permission = Field(Permission.READ, strict=False, description="read or write.")
@@ -117,6 +122,8 @@ class CorpusShape:
     created_at: datetime
     updated_at: datetime
     trusted: bool = False
+    declined: str | None = None
+    """Why an admin has declined to approve it; null if nobody has."""
 
     @classmethod
     def from_collection(cls, corpus: Collection) -> CorpusShape:
@@ -129,6 +136,7 @@ class CorpusShape:
             is_approved=curation.is_approved,
             owner=curation.owner_name,
             owner_id=corpus.owner,
+            declined=curation.declined,
             **{name: getattr(corpus, name) for name in _SHARED_FIELDS},
         )
 
@@ -136,7 +144,7 @@ class CorpusShape:
         return Collection(
             title=self.display_name,
             owner=self.owner_id,
-            curation=Curation(self.category, self.version, self.is_public, self.is_approved, self.owner),
+            curation=Curation(self.category, self.version, self.is_public, self.is_approved, self.owner, self.declined),
             **{name: getattr(self, name) for name in _SHARED_FIELDS},
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,6 +31,7 @@ from knowledge.model import (
     new_uid,
 )
 from knowledge.model.documents import DESCRIPTION_FIELDS
+from knowledge.model.values import Access
 from knowledge.wire.facets import FacetsField, dump_facets, load_facets, parse_facet_names
 from knowledge.wire.requests import (
     MAX_OFFSET,
@@ -55,6 +56,13 @@ from knowledge.wire.values import (
 )
 
 SECTION_SEPARATOR = " > "
+LinesField: TypeAlias = Annotated[
+    tuple[int, int] | None,
+    Field(
+        exclude_if=lambda value: value is None,
+        description="First and last line in a source file, counted from 1; missing for other documents.",
+    ),
+]
 
 # -- answers --------------------------------------------------------------------------------------
 
@@ -120,13 +128,16 @@ class DocumentShape(DocumentFields, _DocumentId):
         int | None,
         Field(description="Passages with a vector; if fewer than `chunk_count`, the rest is found by words only."),
     ] = None
+    access: Annotated[Access | None, Field(description="own, write or read: what you may do with it.")] = None
 
     @classmethod
     def from_document(cls, document: Document) -> DocumentShape:
-        return cls(document.id, document.uid, *[*list_document_fields(document), document.vector_count])
+        return cls(
+            document.id, document.uid, *[*list_document_fields(document), document.vector_count, document.access]
+        )
 
     def to_document(self) -> Document:
-        return replace(load_document(self, self.id, self.uid), vector_count=self.vector_count)
+        return replace(load_document(self, self.id, self.uid), vector_count=self.vector_count, access=self.access)
 
 
 @dataclass(frozen=True)
@@ -140,13 +151,15 @@ class ChunkShape:
     page: int | None
     section_header: str | None
     section: tuple[str, ...]
+    lines: LinesField = None
 
     @classmethod
     def from_chunk(cls, chunk: Chunk) -> ChunkShape:
-        return cls(chunk.id, chunk.uid, chunk.index, chunk.text, chunk.page, join_section(chunk), chunk.section)
+        placed = chunk.page, join_section(chunk), chunk.section, chunk.lines
+        return cls(chunk.id, chunk.uid, chunk.index, chunk.text, *placed)
 
     def to_chunk(self, document_id: int) -> Chunk:
-        return Chunk(self.id, self.uid, document_id, self.index, self.text, self.page, self.section)
+        return Chunk(self.id, self.uid, document_id, self.index, self.text, self.page, self.section, self.lines)
 
 
 def join_section(chunk: Chunk) -> str | None:
@@ -161,7 +174,8 @@ class DocumentWithChunksShape(DocumentShape):
 
     @classmethod
     def from_chunks(cls, document: Document, chunks: Sequence[Chunk]) -> DocumentWithChunksShape:
-        values = [*list_document_fields(document), document.vector_count, tuple(map(ChunkShape.from_chunk, chunks))]
+        shapes = tuple(map(ChunkShape.from_chunk, chunks))
+        values = [*list_document_fields(document), document.vector_count, document.access, shapes]
         return cls(document.id, document.uid, *values)
 
     def to_chunks(self) -> list[Chunk]:
@@ -349,7 +363,9 @@ class DocumentListing(Listing):
         max_length=100,
         description="Count the documents by these, separated by commas: doc_type, collection, tag, language.",
     )
-    sort: Literal["created_at", "updated_at", "title", "filename", "size_bytes"] = "created_at"
+    sort: Literal["created_at", "updated_at", "title", "filename", "size_bytes", "doc_type", "chunk_count"] = (
+        "created_at"
+    )
     order: Literal["asc", "desc"] = "desc"
     offset: int | None = Field(None, ge=0, le=MAX_OFFSET, description="Number of documents to skip; replaces page.")
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 from knowledge.model import Job
 from knowledge.model.agents import Agent, RefusedAttempt
-from knowledge.model.events import CollectionChange, CrawlProgress, DocumentChange, Event, EventData, EventKind, Hello
+from knowledge.model.events import (
+    ApprovalChange,
+    CollectionChange,
+    CrawlProgress,
+    DocumentChange,
+    Event,
+    EventData,
+    EventKind,
+    Hello,
+)
 from knowledge.wire.adapters import dump, load_json
 
 KINDS_BY_NAME = {kind.value: kind for kind in EventKind}
@@ -17,6 +26,7 @@ SHAPES: dict[EventKind, type[EventData]] = {
     EventKind.CRAWL: CrawlProgress,
     EventKind.DOCUMENT: DocumentChange,
     EventKind.COLLECTION: CollectionChange,
+    EventKind.APPROVAL: ApprovalChange,
     EventKind.AGENT: Agent,
     EventKind.REFUSAL: RefusedAttempt,
 }

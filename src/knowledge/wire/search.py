@@ -23,7 +23,7 @@ from knowledge.model import (
     SearchMode,
 )
 from knowledge.model.suggestions import Suggestion
-from knowledge.wire.documents import DocumentFields, join_section, list_document_fields, load_document
+from knowledge.wire.documents import DocumentFields, LinesField, join_section, list_document_fields, load_document
 from knowledge.wire.facets import IS_NONE, FacetsField, dump_facets, load_facets
 from knowledge.wire.requests import Body, Reference
 from knowledge.wire.values import (
@@ -46,6 +46,7 @@ class ChunkMetadataShape:
     page: int | None
     section_header: str | None
     section: tuple[str, ...]
+    lines: LinesField = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ class HitShape(DocumentFields, _HitFields):
             description="With `highlight`: start and end of the parts of `text` that match, in UTF-16 code units.",
         ),
     ] = None
+    lines: LinesField = None
+    location: Annotated[
+        str | None,
+        Field(exclude_if=IS_NONE, description="Of source code: its path and the lines of `text`, as PATH:FIRST-LAST."),
+    ] = None
 
     @classmethod
     def from_hit(cls, hit: Hit) -> HitShape:
@@ -92,15 +98,15 @@ class HitShape(DocumentFields, _HitFields):
             chunk.index,
             hit.indexes,
             chunk.text if first < last else None,
-            ChunkMetadataShape(chunk.page, join_section(chunk), chunk.section),
+            ChunkMetadataShape(chunk.page, join_section(chunk), chunk.section, chunk.lines),
             hit.explanation,
-            *[*list_document_fields(document), hit.highlights],
+            *[*list_document_fields(document), hit.highlights, hit.lines, hit.lines and hit.location],
         )
 
     def to_hit(self) -> Hit:
         document = load_document(self, self.document_id, self.document_uid)
         found = self.score, self.matched_by, self.text, self.chunk_indexes
-        return Hit(self._to_chunk(), document, *found, self.explanation, self.highlights)
+        return Hit(self._to_chunk(), document, *found, self.explanation, self.highlights, self.lines)
 
     def _to_chunk(self) -> Chunk:
         return Chunk(
@@ -111,6 +117,7 @@ class HitShape(DocumentFields, _HitFields):
             text=self.text if self.chunk_text is None else self.chunk_text,
             page=self.chunk_metadata.page,
             section=self.chunk_metadata.section,
+            lines=self.chunk_metadata.lines,
         )
 
 

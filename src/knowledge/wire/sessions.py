@@ -14,7 +14,7 @@ from knowledge.model.sessions import ActiveSession, BrowserSession, IssuedSessio
 from knowledge.wire.requests import Body
 
 SESSION_HEADER = "X-Knowledge-Session"
-"""Names the browser session that a process of the operator makes a call for."""
+"""Names the browser session, or the access token, that a process of the operator makes a call for."""
 
 CallerName: TypeAlias = Literal["local", "operator", "account"]
 CALLER_NAMES: dict[CallerKind, CallerName] = {

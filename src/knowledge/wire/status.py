@@ -46,6 +46,8 @@ class StorageShape:
     index_bytes: int
     database: str = ""
     """Name and version of the database; empty for accounts."""
+    free_bytes: int = 0
+    """Free space on the disk of the data folder; 0 for accounts."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ class StatusShape:
             chunks=status.chunks,
             collections=status.collections,
             queue=QueueShape(status.queued, status.processing, status.failed),
-            storage=StorageShape(status.database_bytes, status.files_bytes, status.index_bytes, status.database),
+            storage=StorageShape(
+                status.database_bytes, status.files_bytes, status.index_bytes, status.database, status.free_bytes
+            ),
             health=HealthReportShape(status.health, status.issues, status.storage_ok, status.index_ok),
             chunk_size=status.chunk_size,
             last_change=status.last_change,
@@ -125,6 +129,7 @@ class StatusShape:
             database=self.storage.database,
             servers=self.servers,
             load=self.load,
+            free_bytes=self.storage.free_bytes,
         )
 
 

@@ -36,9 +36,9 @@ def make_details(size: int = 10) -> UploadDetails:
 async def test_an_upload_does_not_exist_for_other_callers(tmp_path: Path) -> None:
     uploads = StagedUploads(UploadLimits(folder=tmp_path))
     upload = await uploads.start(OWNER, make_details())
-    assert uploads.find(OWNER, str(upload.uid)) is upload
+    assert await uploads.find(OWNER, str(upload.uid)) is upload
     with pytest.raises(UploadNotFound):
-        uploads.find(STRANGER, str(upload.uid))
+        await uploads.find(STRANGER, str(upload.uid))
 
 
 async def test_every_part_restarts_the_deadline_of_its_upload(tmp_path: Path) -> None:
@@ -47,10 +47,10 @@ async def test_every_part_restarts_the_deadline_of_its_upload(tmp_path: Path) ->
     upload = await uploads.start(OWNER, make_details())
     for index in range(3):
         clock.now += 500
-        await uploads.store_part(uploads.find(OWNER, str(upload.uid)), index, encode(b"abc"))
+        await uploads.store_part(await uploads.find(OWNER, str(upload.uid)), index, encode(b"abc"))
     clock.now += 601
     with pytest.raises(UploadNotFound):
-        uploads.find(OWNER, str(upload.uid))
+        await uploads.find(OWNER, str(upload.uid))
     await uploads.remove_expired()
     assert [name for name in files(tmp_path) if name.endswith(".part")] == []
     with pytest.raises(UploadNotFound):
@@ -67,7 +67,7 @@ async def test_an_upload_does_not_expire_while_it_is_read(tmp_path: Path) -> Non
         await uploads.remove_expired()
         assert content is not None
         assert [piece async for piece in content.pieces] == [b"abc"]
-    assert uploads.find(OWNER, str(upload.uid)) is upload
+    assert await uploads.find(OWNER, str(upload.uid)) is upload
 
 
 async def test_a_part_that_cannot_be_written_keeps_its_previous_version(
@@ -141,7 +141,7 @@ async def test_an_upload_without_parts_reserves_its_space_for_a_minute(tmp_path:
     await uploads.store_part(begun, 0, encode(b"abc"))
     clock.now += 61
     with pytest.raises(NotNow, match="quota exceeded"):  # it can continue once space is free
-        await uploads.store_part(uploads.find(OWNER, str(silent.uid)), 0, encode(b"abc"))
+        await uploads.store_part(await uploads.find(OWNER, str(silent.uid)), 0, encode(b"abc"))
     await uploads.store_part(begun, 1, encode(b"defghij"))
     async with uploads.open_content(begun):
         pass

@@ -13,7 +13,7 @@ from knowledge.engine.crawl.page_fetch import PageFetcher, RedirectResult
 from knowledge.engine.crawl.sitemaps import list_llms_pages, list_sitemap_pages
 from knowledge.engine.crawl.urls import canonicalize_url, host_of, list_html_twins
 from knowledge.error_codes import load_job_error
-from knowledge.errors import DocumentNotFound, Duplicate, KnowledgeError
+from knowledge.errors import DocumentNotFound, Duplicate, KnowledgeError, OriginalsUnavailable
 from knowledge.model import Document, Job, JobStatus, new_uid
 from knowledge.model.crawls import CrawledPage, OutcomeReason, PageOutcome
 from knowledge.store.crawls.crawls import CrawlPlan, FrontierEntry, NewFrontierEntry
@@ -21,6 +21,7 @@ from knowledge.store.crawls.site_pages import SitePage
 
 GONE_STATUSES = (404, 410)
 # Two in a row, because a page that is missing once may be a temporary failure of the site.
+MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 30.0
 MISSING_CRAWLS_BEFORE_REMOVAL = 2
 LAST_DEPTH = 1000
 """Depth of known pages that no page links to any more, which sorts them last."""
@@ -194,7 +195,7 @@ class CrawlRun:
             return
         self._bytes += len(found.body)
         try:
-            job = await self.frontier.ingest_page(entry, found, new_uid())
+            job = await self._queue_page(entry, found)
         except Duplicate as error:
             await self._close_duplicate(entry, found, before, error)
         except KnowledgeError as error:
@@ -202,6 +203,16 @@ class CrawlRun:
             await self.frontier.close_entry(entry, page_fetch.outcome_of_error(found.url, error))
         else:
             self._watch_page_job(entry, found.name, job, existed=before is not None)
+
+    async def _queue_page(self, entry: FrontierEntry, found: FetchedPage) -> Job:
+        """Queue a page; while the bucket of originals does not answer, try again with exponential backoff."""
+        uid, wait = new_uid(), MIN_BACKOFF_SECONDS
+        while True:
+            try:
+                return await self.frontier.ingest_page(entry, found, uid)
+            except OriginalsUnavailable:
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, MAX_BACKOFF_SECONDS)
 
     async def _close_duplicate(
         self, entry: FrontierEntry, found: FetchedPage, before: int | None, error: Duplicate

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from knowledge.blobs.api import Blobs
 from knowledge.engine.crawl.html_scan import MAX_LINKS, PageScan
 from knowledge.engine.crawl.urls import MAX_URLS, is_normalized_url
 from knowledge.extract.base import Source
@@ -22,7 +23,6 @@ from knowledge.extract.process.parsers import Parsers, TaskCall
 from knowledge.extract.process.streams import FrameStream
 from knowledge.model import Json
 from knowledge.model.crawls import MAX_URL_CHARS
-from knowledge.store.files import FileStore
 
 TASKS_MODULE = "knowledge.engine.crawl.child_tasks"
 TASK_SECONDS = 30.0
@@ -62,7 +62,7 @@ class SitemapFile:
 class SiteReader:
     """Parses site files, each call in a new child process that is killed when the call is cancelled."""
 
-    def __init__(self, parsers: Parsers, files: FileStore) -> None:
+    def __init__(self, parsers: Parsers, files: Blobs) -> None:
         self._parsers, self._files = parsers, files
         self._limits = replace(
             parsers.limits, seconds=min(parsers.limits.seconds, TASK_SECONDS), text_bytes=MAX_ANSWER_BYTES

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Callable
 from pathlib import PurePosixPath, PureWindowsPath
 
+from knowledge.blobs.api import Blobs
+from knowledge.blobs.incoming import IncomingFile, ReceivedFile
 from knowledge.engine.ingest.document_reader import NOTE_TITLE_SCAN_CHARS, make_note_title
 from knowledge.engine.ingest.pipeline import DocumentOrigin
 from knowledge.errors import InvalidFilename, InvalidParameter, NotANote
@@ -16,7 +18,6 @@ from knowledge.model import Document, DocumentKind, Job, JobKind, NewDocument, N
 from knowledge.model.documents import DESCRIPTION_FIELDS
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import FileStore, IncomingFile, ReceivedFile
 from knowledge.store.jobs.claim_queues import PRIORITY_BULK, PRIORITY_INTERACTIVE
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.rows import NewJob
@@ -49,7 +50,7 @@ class Acceptor:
 
     def __init__(
         self,
-        files: FileStore,
+        files: Blobs,
         documents: DocumentStore,
         queue: DocumentQueue,
         parsers: Parsers,
@@ -93,8 +94,8 @@ class Acceptor:
         self._wake_workers()
         return queued
 
-    def accept_update(self, note: Document, text: str, scope: Scope) -> Job:
-        """Queue a new text for a note."""
+    def accept_update(self, note: Document, text: str, scope: Scope, expected: str | None = None) -> Job:
+        """Queue a new text for a note; it is published if the note still has the expected revision then."""
         arrived = self.write_incoming(text.encode("utf-8"))
         with self._files.adopt_incoming(arrived, self._documents.is_file_referenced) as received:
             described = {name: getattr(note, name) for name in DESCRIPTION_FIELDS}
@@ -107,7 +108,7 @@ class Acceptor:
                 scope.owner,
                 note.collection_id,
                 make_note_title(text),
-                {**origin.dump(), "document_id": note.id},
+                {**origin.dump(), "document_id": note.id, "expected": expected},
                 received.sha256,
                 PRIORITY_INTERACTIVE,
             )
@@ -135,15 +136,19 @@ class Acceptor:
         """Return UNPACK for an archive, otherwise ADD; raises if the content does not match the file name."""
         if isinstance(new, NewNote):
             return JobKind.ADD
-        source = Source(self._files.get_path(received.sha256), clean_filename(new.filename))
-        return JobKind.UNPACK if self._parsers.identify(source) == "zip" else JobKind.ADD
+        with self._files.open_local(received.sha256) as path:
+            source = Source(path, clean_filename(new.filename))
+            return JobKind.UNPACK if self._parsers.identify(source) == "zip" else JobKind.ADD
 
     def _is_titled_after_text(self, note: Document) -> bool:
-        path = self._files.get_path(note.sha256)
-        if not path.exists():
+        try:
+            with (
+                self._files.open_local(note.sha256) as path,
+                path.open(encoding="utf-8", newline="") as file,
+            ):
+                return note.title == make_note_title(file.read(NOTE_TITLE_SCAN_CHARS))
+        except FileNotFoundError:
             return False
-        with path.open(encoding="utf-8", newline="") as file:
-            return note.title == make_note_title(file.read(NOTE_TITLE_SCAN_CHARS))
 
 
 def check_note(document: Document) -> None:

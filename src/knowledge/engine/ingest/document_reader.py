@@ -24,7 +24,7 @@ from knowledge.extract.process.frames import BrokenFrame, FrameKind, Payload
 from knowledge.extract.process.parsers import Parsers, TaskCall
 from knowledge.extract.process.request import PREPARE_ARGUMENT, TaskRequest
 from knowledge.extract.process.streams import FrameStream
-from knowledge.model import ExtractionMethod, Json
+from knowledge.model import ExtractionMethod, Json, JsonValue
 from knowledge.split import SplitPassage, Splitter
 from knowledge.store.pages.words import StagedWords
 from knowledge.telemetry import metrics
@@ -50,6 +50,7 @@ MAX_PIECE_CHARS = 1 << 16
 MAX_HEADINGS, MAX_HEADING_CHARS = 12, 2000
 MAX_STAGE_SECONDS = 86_400.0
 """Longest time of a stage that a child is believed."""
+MAX_LINE_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,8 @@ def _find_declared_language(facts: Facts) -> str | None:
 def _dump_pieces(pieces: Iterable[SplitPassage]) -> Iterator[bytes]:
     for piece in pieces:
         head: Json = {"page": piece.page, "section": [name[:MAX_HEADING_CHARS] for name in piece.section]}
+        if piece.lines is not None:
+            head["lines"] = list(piece.lines)
         for start in range(0, max(len(piece.text), 1), MAX_PIECE_CHARS):
             yield frames.dump_frame(FrameKind.PIECE, head, piece.text[start : start + MAX_PIECE_CHARS])
 
@@ -290,4 +293,14 @@ def _load_piece(payload: Payload) -> SplitPassage:
         raise BrokenFrame("the headings of a chunk are not a list, or too many")
     if not all(isinstance(name, str) and len(name) <= MAX_HEADING_CHARS for name in section):
         raise BrokenFrame("a heading is not a string, or too long")
-    return SplitPassage(text, frames.read_number_field(payload.head, "page"), tuple(cast("list[str]", section)))
+    page, lines = frames.read_number_field(payload.head, "page"), _load_lines(payload.head.get("lines"))
+    return SplitPassage(text, page, tuple(cast("list[str]", section)), lines)
+
+
+def _load_lines(value: JsonValue) -> tuple[int, int] | None:
+    match value:
+        case None:
+            return None
+        case [int(first), int(last)] if 1 <= first <= last <= MAX_LINE_NUMBER:
+            return first, last
+    raise BrokenFrame("the lines of a chunk are not two line numbers")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
 
 from knowledge import failpoints
+from knowledge.blobs.api import Blobs
 from knowledge.embed.embedder import reads_language
 from knowledge.embed.loading import find_tokenizer_spec
 from knowledge.engine.indexing.models import NO_MODEL, EmbeddingModels
@@ -24,6 +25,7 @@ from knowledge.engine.ingest.document_reader import (
     read_document,
 )
 from knowledge.engine.ingest.embedding_child import EmbeddingIsolation
+from knowledge.engine.ingest.originals import open_original
 from knowledge.engine.ingest.staging import CHUNKS_PER_BATCH, StagedDocument, VectorModel, embed_stored
 from knowledge.engine.jobs.progress import ReportStep
 from knowledge.errors import Cancelled, DocumentNotFound, Internal, ModelUnavailable, NoText
@@ -42,7 +44,6 @@ from knowledge.model.jobs import JobPhase
 from knowledge.split import SplitPassage
 from knowledge.store.chunks import ChunkStore, EmbeddedChunk
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import FileStore
 from knowledge.store.jobs.claim_queues import find_vector_priority
 from knowledge.store.jobs.rows import JobClaim
 from knowledge.store.models import ModelStore
@@ -131,7 +132,7 @@ class ReadingSummary:
 
 @dataclass(frozen=True, slots=True)
 class IngestPipeline:
-    files: FileStore
+    files: Blobs
     chunks: ChunkStore
     documents: DocumentStore
     publisher: Publisher
@@ -181,6 +182,8 @@ class IngestPipeline:
                 return self._run_update(claim, report, stop)
             case JobKind.EMBED:
                 return self._run_embed(claim, report, stop)
+            case JobKind.REREAD:
+                return self._run_reread(claim, report, stop)
         raise Internal(f"The ingest pipeline does not run jobs of kind {claim.kind}")
 
     # -- kinds of jobs --------------------------------------------------------------------------
@@ -263,8 +266,11 @@ class IngestPipeline:
     def _run_update(self, claim: JobClaim, report: ReportStep, stop: ShouldStop) -> PublishResult:
         document = self.documents.get(cast(int, claim.payload["document_id"]))
         origin = DocumentOrigin.load(claim.payload)
+        expected = cast("str | None", claim.payload.get("expected"))
         publication = self._prepare_publication(claim, origin, report, stop)
-        return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
+        return self._publish_or_drop(
+            publication, lambda: self.publisher.replace(claim, document.id, publication, expected)
+        )
 
     def _run_embed(self, claim: JobClaim, report: ReportStep, stop: ShouldStop) -> PublishResult:
         """Embed the chunks of a document again, under its new title."""
@@ -272,8 +278,32 @@ class IngestPipeline:
         staged = self._begin_staging(claim, document.title, self._choose_vector_model(document.language, stop), stop)
         for chunk in self.chunks.list_of_document(document.id):
             report("Generating embeddings", staged.count, document.chunk_count, JobPhase.WHOLE, "chunks")
-            staged.add_pieces([SplitPassage(chunk.text, chunk.page, chunk.section)])
+            staged.add_pieces([SplitPassage(chunk.text, chunk.page, chunk.section, chunk.lines)])
         staged.finish()
+        publication = _make_republication(document, staged)
+        return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
+
+    def _run_reread(self, claim: JobClaim, report: ReportStep, stop: ShouldStop) -> PublishResult:
+        """Read the original of a document again and replace its chunks; everything else stays."""
+        try:
+            document = self.documents.get(cast(int, claim.document_id))
+        except DocumentNotFound as error:
+            raise Cancelled("The document was removed", job_id=str(claim.uid)) from error
+        staged = self._begin_staging(claim, document.title, self._choose_vector_model(document.language, stop), stop)
+        try:
+            with (
+                open_original(self.files, document.sha256, f"document {document.id}", document_id=document.id) as path,
+                self._read_document(
+                    Source(path, document.filename or document.title), document.title, False, stop
+                ) as reading,
+            ):
+                for part in reading:
+                    report("Generating embeddings", staged.count, document.chunk_count, JobPhase.WHOLE, "chunks")
+                    staged.add_pieces([part] if isinstance(part, SplitPassage) else [])
+            staged.finish()
+        except BaseException:
+            staged.abandon()
+            raise
         publication = _make_republication(document, staged)
         return self._publish_or_drop(publication, lambda: self.publisher.replace(claim, document.id, publication))
 
@@ -296,12 +326,18 @@ class IngestPipeline:
     ) -> Publication:
         """Read and split a document, and stage its chunks, with their vectors if `embed` is set."""
         assert claim.sha256 is not None
-        path = self.files.get_path(claim.sha256)
         report("Reading", 0, 0, JobPhase.READ)
-        source = Source(path, claim.filename, origin.force_ocr, self.ocr_languages)
         given = origin.title or origin.metadata.get("title")
         title = str(given) if given else None
-        with self._read_document(source, title, origin.kind is DocumentKind.NOTE, stop) as reading:
+        with (
+            open_original(self.files, claim.sha256) as path,
+            self._read_document(
+                Source(path, claim.filename, origin.force_ocr, self.ocr_languages),
+                title,
+                origin.kind is DocumentKind.NOTE,
+                stop,
+            ) as reading,
+        ):
             return self._stage_reading(claim, origin, title, reading, report, stop, embed=embed)
 
     def _read_document(self, source: Source, title: str | None, note: bool, stop: ShouldStop) -> DocumentReading:

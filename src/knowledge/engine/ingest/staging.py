@@ -90,7 +90,7 @@ def embed_pieces(
     digests = [digest_text(text) for text in texts]
     vectors = get_vectors(texts, digests, vector_model, chunks)
     return [
-        StagedChunk(piece.text, piece.page, piece.section, key, vectors.get(key))
+        StagedChunk(piece.text, piece.page, piece.section, key, vectors.get(key), piece.lines)
         for piece, key in zip(pieces, digests, strict=True)
     ]
 

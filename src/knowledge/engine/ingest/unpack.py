@@ -6,6 +6,9 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from knowledge.blobs.api import Blobs
+from knowledge.blobs.incoming import IncomingFile
+from knowledge.engine.ingest.originals import open_original
 from knowledge.engine.ingest.pipeline import DocumentOrigin
 from knowledge.errors import Damaged, Duplicate, QuotaExceeded
 from knowledge.extract.base import Source
@@ -13,7 +16,6 @@ from knowledge.extract.process.parsers import Parsers
 from knowledge.model import JobKind
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import FileStore, IncomingFile
 from knowledge.store.jobs.claim_queues import PRIORITY_BULK
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.rows import JobClaim, NewJob
@@ -24,7 +26,7 @@ MAX_UNPACKED_BYTES = 200 << 20
 
 def unpack_archive(
     queue: DocumentQueue,
-    files: FileStore,
+    files: Blobs,
     documents: DocumentStore,
     parsers: Parsers,
     claim: JobClaim,
@@ -39,8 +41,12 @@ def unpack_archive(
     origin = DocumentOrigin.load(claim.payload)
     queued = 0
     warnings: list[str] = []
-    source = Source(files.get_path(claim.sha256), claim.filename, max_unpacked_bytes=MAX_UNPACKED_BYTES)
-    with parsers.unpack(source, cancelled=stop) as unpacking:
+    with (
+        open_original(files, claim.sha256) as path,
+        parsers.unpack(
+            Source(path, claim.filename, max_unpacked_bytes=MAX_UNPACKED_BYTES), cancelled=stop
+        ) as unpacking,
+    ):
         for name, pieces in unpacking:
             incoming = files.open_incoming(MAX_UNPACKED_BYTES)
             try:
@@ -67,7 +73,7 @@ def _write_pieces(incoming: IncomingFile, pieces: Iterable[bytes]) -> None:
 
 def _queue_member(
     queue: DocumentQueue,
-    files: FileStore,
+    files: Blobs,
     documents: DocumentStore,
     claim: JobClaim,
     quota: Quota,

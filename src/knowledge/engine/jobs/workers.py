@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
 
 from knowledge import failpoints
+from knowledge.blobs.api import Blobs
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import NO_MODEL
 from knowledge.engine.ingest import reread, unpack
 from knowledge.engine.ingest.pipeline import Handover, IngestPipeline
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
+from knowledge.engine.maintenance.service import interrupted_error
 from knowledge.errors import (
     Cancelled,
     DocumentNotFound,
@@ -22,19 +25,19 @@ from knowledge.errors import (
     Internal,
     JobCrashed,
     KnowledgeError,
+    OriginalsUnavailable,
     ParserDied,
     Unreadable,
     UnsupportedFormat,
 )
 from knowledge.model import JobError, JobKind, JobStatus
-from knowledge.model.jobs import JobPhase
+from knowledge.model.jobs import MAINTENANCE_KINDS, JobPhase
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.documents import DocumentStore
-from knowledge.store.files import FileStore
 from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.jobs import JobStore
 from knowledge.store.jobs.rows import MAX_DEATHS, JobClaim
-from knowledge.store.pages.reread import RereadQueue
+from knowledge.store.pages.reread import SPLIT_AGAIN, RereadQueue
 from knowledge.telemetry import metrics
 
 log = logging.getLogger(__name__)
@@ -49,6 +52,8 @@ RETRY_HINT = "The original is kept for a day: retry the job with 'knowledge jobs
 MAX_WAIT_SECONDS = 60.0
 """Longest time for which other jobs go before a quarantined job."""
 POLL_SECONDS = 0.05
+MAX_BACKOFF_SECONDS = 30.0
+"""Longest wait of a worker before it tries again to read originals."""
 MAX_READING_SECONDS = 60.0
 """Longest time for which documents to be read go before documents to be embedded."""
 
@@ -62,7 +67,7 @@ class WorkerPool:
         ingest: IngestPipeline,
         progress: ProgressTracker,
         indexer: IndexFollower,
-        files: FileStore,
+        files: Blobs,
         quota: Quota,
         backpressure: Backpressure,
         rereads: RereadQueue,
@@ -76,6 +81,8 @@ class WorkerPool:
         self.on_own_job: Callable[[], None] | None = None
         """Called for jobs that this server has queued, to tell others."""
         self._stopping = threading.Event()
+        self._failed_reads = 0
+        """Originals that could not be read, without a success in between."""
         self._claims = ClaimScheduler(jobs)
         express = threading.Thread(target=self._run_worker, args=(True,), name="worker-express", daemon=True)
         others = [
@@ -181,9 +188,11 @@ class WorkerPool:
     def _execute_claim(self, claim: JobClaim) -> str:
         """Run one job and store its failure; success is stored later, when the index has applied the change."""
         try:
+            if claim.kind in MAINTENANCE_KINDS:  # its server has ended; no other one can go on with it
+                raise interrupted_error()
             if claim.kind is JobKind.UNPACK:
                 return self._unpack_archive(claim)
-            if claim.kind is JobKind.REREAD:
+            if claim.kind is JobKind.REREAD and not claim.payload.get(SPLIT_AGAIN):
                 return self._reread_document(claim)
             published = self._ingest.run(
                 claim, self._make_reporter(claim), lambda: self._must_stop(claim), self._make_handover(claim)
@@ -194,11 +203,16 @@ class WorkerPool:
             return self._end_duplicate(claim, error)
         except (ParserDied, JobCrashed) as error:
             return self._requeue_after_crash(claim, error)
+        except OriginalsUnavailable as error:
+            return self._requeue_until_back(claim, error)
         except KnowledgeError as error:
+            if error.details.get("is_commit_unknown"):  # the lease expires, and recovery sees what was committed
+                raise
             return self._end_failed(claim, error)
         except Exception:
             log.exception("job %s failed with an internal error", claim.uid)
             return self._end_failed(claim, Internal("The job failed with an internal error"))
+        self._failed_reads = 0
         if published is None:
             self.wake()
             return PUBLISHED_BY_WORDS
@@ -288,6 +302,19 @@ class WorkerPool:
         self._indexer.wake()
         self._progress.end(claim.id)
         return "duplicate"
+
+    def _requeue_until_back(self, claim: JobClaim, error: OriginalsUnavailable) -> str:
+        """Queue a job again because the bucket of originals does not answer, and wait with exponential backoff."""
+        if self._progress.is_cancelled(claim.id):
+            return self._end_stopped(claim)
+        self._jobs.requeue(claim)
+        self._progress.end(claim.id)
+        self._failed_reads += 1
+        seconds = min(MAX_BACKOFF_SECONDS, 2.0 ** min(self._failed_reads, 10)) * random.uniform(0.5, 1.0)
+        log.warning("job %s waits for its original, next try in %.0f s: %s", claim.uid, seconds, error)
+        self._stopping.wait(seconds)
+        self.wake()
+        return "queued again until its original can be read"
 
     def _requeue_after_crash(self, claim: JobClaim, error: ParserDied | JobCrashed) -> str:
         if self._progress.is_cancelled(claim.id):

@@ -21,7 +21,7 @@ import numpy as np
 
 from knowledge.engine.maps.clusters import find_clusters, fit_places
 from knowledge.engine.maps.projection import Matrix, project
-from knowledge.engine.maps.telling_words import Passage, find_telling_words
+from knowledge.engine.maps.telling_words import MappedPassage, find_telling_words
 from knowledge.errors import Internal
 from knowledge.extract.process.child import SINGLE_THREAD_VARIABLES, build_command, build_environment
 from knowledge.extract.sandbox import confine as sandbox
@@ -52,7 +52,7 @@ class MapProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def make(self, vectors: Matrix, passages: Sequence[Passage]) -> MapLayout:
+    def make(self, vectors: Matrix, passages: Sequence[MappedPassage]) -> MapLayout:
         """Return the layout of passages; raises Internal if the child fails or is closed."""
         process = self._start()
         try:
@@ -94,16 +94,16 @@ class MapProcess:
             process.communicate()
 
 
-def dump_request(vectors: Matrix, passages: Sequence[Passage]) -> bytes:
+def dump_request(vectors: Matrix, passages: Sequence[MappedPassage]) -> bytes:
     texts = json.dumps([astuple(passage) for passage in passages]).encode()
     header = REQUEST_HEADER.pack(*vectors.shape, len(texts))
     return header + np.ascontiguousarray(vectors, np.float32).tobytes() + texts
 
 
-def load_request(data: bytes) -> tuple[Matrix, list[Passage]]:
+def load_request(data: bytes) -> tuple[Matrix, list[MappedPassage]]:
     count, dimension, length = REQUEST_HEADER.unpack_from(data)
     vectors = np.frombuffer(data, np.float32, count * dimension, REQUEST_HEADER.size).reshape(count, dimension)
-    return vectors, [Passage(*each) for each in json.loads(data[len(data) - length :])]
+    return vectors, [MappedPassage(*each) for each in json.loads(data[len(data) - length :])]
 
 
 def load_layout(answer: bytes) -> MapLayout:
@@ -130,7 +130,7 @@ def serve() -> None:
     sys.stdout.buffer.write(json.dumps(lay_out(vectors, passages)).encode())
 
 
-def lay_out(vectors: Matrix, passages: Sequence[Passage]) -> dict[str, Any]:
+def lay_out(vectors: Matrix, passages: Sequence[MappedPassage]) -> dict[str, Any]:
     places = fit_places(project(vectors))
     clusters = find_clusters(places)
     words = find_telling_words(passages, clusters.tolist(), int(clusters.max()) + 1)

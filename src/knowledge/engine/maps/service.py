@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from knowledge.engine.maps.child import MapProcess
-from knowledge.engine.maps.telling_words import Passage
-from knowledge.errors import Internal
-from knowledge.model import Scope, now
+from knowledge.engine.maps.telling_words import MappedPassage
+from knowledge.engine.threads import EngineThreads
+from knowledge.errors import Internal, InvalidParameter
+from knowledge.model import CollectionRef, Scope, now
 from knowledge.model.maps import (
     MAX_MAP_POINTS,
     MIN_MAP_PASSAGES,
@@ -27,7 +28,9 @@ from knowledge.model.maps import (
     VectorGap,
 )
 from knowledge.store.cluster.leases import LeaseStore
+from knowledge.store.collections import CollectionStore
 from knowledge.store.maps.passage_maps import (
+    EVERYTHING,
     MapCounts,
     MapStore,
     MapSubject,
@@ -193,7 +196,7 @@ class MapService:
         if not chunks:
             raise Internal("No passage has a vector of the active model")
         vectors = np.stack([np.frombuffer(chunk.vector, np.float16) for chunk in chunks]).astype(np.float32)
-        passages = [Passage(chunk.document_id, chunk.text, chunk.language) for chunk in chunks]
+        passages = [MappedPassage(chunk.document_id, chunk.text, chunk.language) for chunk in chunks]
         layout = self._process.make(vectors, passages)
         points = tuple(
             place_chunk(chunk, place, cluster)
@@ -250,3 +253,18 @@ def _make_cluster(terms: Sequence[str], points: Sequence[MapPoint]) -> MapCluste
         return MapCluster((), 0.5, 0.5, 0)
     x, y = np.median([(point.x, point.y) for point in points], axis=0)
     return MapCluster(tuple(terms), round(float(x), 4), round(float(y), 4), len(points))
+
+
+class LocalMaps:
+    def __init__(self, threads: EngineThreads, service: MapService, collections: CollectionStore, scope: Scope) -> None:
+        self._run_in_thread, self._service = threads.run, service
+        self._collections, self._scope = collections, scope
+
+    async def read(self, collection: CollectionRef | None = None, limit: int = MAX_MAP_POINTS) -> PassageMap:
+        if not 1 <= limit <= MAX_MAP_POINTS:
+            raise InvalidParameter(f"limit must be between 1 and {MAX_MAP_POINTS}, not {limit}", parameter="limit")
+        return await self._run_in_thread(lambda: self._read(collection, limit))
+
+    def _read(self, collection: CollectionRef | None, limit: int) -> PassageMap:
+        chosen = EVERYTHING if collection is None else self._collections.find_ids([collection], self._scope)[0]
+        return self._service.read(MapSubject(self._scope.owner, chosen), self._scope, limit)

@@ -33,7 +33,7 @@ PLACES_PER_WORD = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class MappedPassage:
     document: int
     text: str
     language: str | None
@@ -49,7 +49,7 @@ class WordPlace:
 
 
 def find_telling_words(
-    passages: Sequence[Passage], clusters: Sequence[int], count: int
+    passages: Sequence[MappedPassage], clusters: Sequence[int], count: int
 ) -> list[list[tuple[WordPlace, ...]]]:
     """Return the words of each cluster, most telling first, each with a few places where it is spelled alike."""
     totals: Counter[str] = Counter()
@@ -82,7 +82,7 @@ def choose_terms(inside: Counter[str], totals: Counter[str], size: int, others: 
     return [term for _, term in best[:WORDS_PER_CLUSTER]]
 
 
-def list_words(passage: Passage) -> Iterator[tuple[str, int, int]]:
+def list_words(passage: MappedPassage) -> Iterator[tuple[str, int, int]]:
     """Yield the words of a passage that may name a cluster: term, start and end."""
     language = passage.language or DEFAULT_LANGUAGE
     stop_words = STOP_WORDS[DEFAULT_LANGUAGE] | STOP_WORDS.get(language, frozenset())
@@ -106,7 +106,7 @@ def _split_token(token: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_places(
-    passages: Sequence[Passage], members: Sequence[int], terms: Sequence[str]
+    passages: Sequence[MappedPassage], members: Sequence[int], terms: Sequence[str]
 ) -> list[tuple[WordPlace, ...]]:
     """Return places of each term in its commonest spelling, in different documents where there are any."""
     found: dict[str, list[tuple[str, WordPlace]]] = {term: [] for term in terms}
@@ -120,7 +120,7 @@ def _find_places(
     return [_choose_places(passages, found[term]) for term in terms]
 
 
-def _choose_places(passages: Sequence[Passage], found: Sequence[tuple[str, WordPlace]]) -> tuple[WordPlace, ...]:
+def _choose_places(passages: Sequence[MappedPassage], found: Sequence[tuple[str, WordPlace]]) -> tuple[WordPlace, ...]:
     spelling, _ = Counter(spelled for spelled, _ in found).most_common(1)[0]
     alike = [place for spelled, place in found if spelled == spelling]
     by_document = {passages[place.passage].document: place for place in reversed(alike)}

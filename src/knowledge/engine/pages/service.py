@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from knowledge.blobs.api import Blobs, IsReferenced
+from knowledge.engine.ingest.originals import missing_original_error, open_original
 from knowledge.engine.pages.drawing_queue import DrawingQueue
-from knowledge.errors import InvalidParameter, NoPages, StorageFailed
+from knowledge.errors import InvalidParameter, NoPages
 from knowledge.extract.base import Source
 from knowledge.extract.pages.locate import LocatedChunk, cut_words, locate_chunks
 from knowledge.extract.pages.packed_words import unpack_words
@@ -33,7 +35,6 @@ from knowledge.model.pages import (
     make_page_etag,
 )
 from knowledge.store.chunks import ChunkStore
-from knowledge.store.files import FileStore
 from knowledge.store.pages.cache import PageCache
 from knowledge.store.pages.words import PageWordStore
 from knowledge.telemetry import metrics
@@ -51,13 +52,14 @@ class PageService:
     def __init__(
         self,
         parsers: Parsers,
-        files: FileStore,
+        files: Blobs,
         cache: PageCache,
         chunks: ChunkStore,
         words: PageWordStore,
+        is_referenced: IsReferenced,
     ) -> None:
         self._reader, self._files, self._cache = PageReader(parsers), files, cache
-        self._chunks, self._words = chunks, words
+        self._chunks, self._words, self._is_referenced = chunks, words, is_referenced
         self._queue = DrawingQueue()
         self._kept = _KeptWords()
 
@@ -72,64 +74,79 @@ class PageService:
     # -- pages ----------------------------------------------------------------------------------
 
     def list_pages(self, document: Document, owner: int, first: int, last: int | None) -> Future[DocumentPages]:
-        source = self._open_source(document)
+        self._check_drawable(document)
         stop = first + MAX_PAGES_PER_ANSWER - 1
         stop = stop if last is None else min(last, stop)
         return self._queue.submit(
             ("sizes", document.sha256, first, stop),
             owner,
-            lambda: self._reader.list_pages(source, document.doc_type, first, stop),
+            lambda: self._list_sizes(document, first, stop),
         )
+
+    def _list_sizes(self, document: Document, first: int, last: int) -> DocumentPages:
+        with self._open_source(document) as source:
+            return self._reader.list_pages(source, document.doc_type, first, last)
 
     def find_image(self, document: Document, page: int, width: int) -> PageImage | None:
         """Return a page from the cache."""
         if width not in (*PAGE_WIDTHS, THUMBNAIL_WIDTH):
             widths = " or ".join(map(str, PAGE_WIDTHS))
             raise InvalidParameter(f"width must be {widths}, not {width}", parameter="width", given=width)
-        self._open_source(document)
+        self._check_drawable(document)
         data = self._cache.get(document.sha256, _make_name(page, width))
         (metrics.CACHE_MISSES if data is None else metrics.CACHE_HITS)["drawn_pages"].inc()
         return None if data is None else PageImage(data, make_page_etag(document.sha256, page, width))
 
     def draw(self, document: Document, owner: int, page: int, width: int) -> Future[PageImage]:
         """Draw a page in a child and put it into the cache; the same page is drawn once at a time."""
-        source = self._open_source(document)
+        self._check_drawable(document)
 
         def work() -> PageImage:
             known = self.find_image(document, page, width)  # drawn between the first look and this one
             if known is not None:
                 return known
-            data = self._reader.draw_page(source, document.doc_type, page, width)
-            self._cache.put(document.sha256, _make_name(page, width), data, source.path.exists)
+            with self._open_source(document) as source:
+                data = self._reader.draw_page(source, document.doc_type, page, width)
+            self._cache.put(
+                document.sha256, _make_name(page, width), data, lambda: self._is_referenced(document.sha256)
+            )
             return PageImage(data, make_page_etag(document.sha256, page, width))
 
         return self._queue.submit(("image", document.sha256, page, width), owner, work)
 
-    def _open_source(self, document: Document) -> Source:
-        """Return the original; raises NoPages for a format that cannot be drawn."""
+    def _check_drawable(self, document: Document) -> None:
+        """Raise NoPages for a format that cannot be drawn, and StorageFailed if the original is known to be missing."""
         if document.doc_type not in DRAWABLE_TYPES:
             raise NoPages(
                 f"Document {document.id} has no pages to draw: its type is {document.doc_type}",
                 document_id=document.id,
                 doc_type=document.doc_type,
             )
-        path = self._files.get_path(document.sha256)
-        if not path.exists():
-            raise missing_original_error(document)
-        return Source(path, document.filename or document.title)
+        if self._files.is_known_missing(document.sha256):
+            raise missing_original_error(f"document {document.id}", document_id=document.id)
+
+    @contextmanager
+    def _open_source(self, document: Document) -> Iterator[Source]:
+        owner = f"document {document.id}"
+        with open_original(self._files, document.sha256, owner, document_id=document.id) as path:
+            yield Source(path, document.filename or document.title)
 
     # -- words ----------------------------------------------------------------------------------
 
     def read_words(self, document: Document, owner: int, page: int) -> Future[PageWords]:
-        source = self._open_source(document)
+        self._check_drawable(document)
         return self._queue.submit(
-            ("words", document.id, document.updated_at, page), owner, lambda: self._read_page(document, source, page)
+            ("words", document.id, document.updated_at, page), owner, lambda: self._find_words(document, page)
         )
 
-    def _read_page(self, document: Document, source: Source, page: int) -> PageWords:
+    def _find_words(self, document: Document, page: int) -> PageWords:
         stored = self._find_stored(document, [page])
         if page in stored:
             return stored[page]
+        with self._open_source(document) as source:
+            return self._read_page(document, source, page)
+
+    def _read_page(self, document: Document, source: Source, page: int) -> PageWords:
         if document.doc_type == PDF_TYPE:
             return self._read_text_layer(document, source, [page])[page]
         found = self._reader.list_pages(source, document.doc_type, page, page)
@@ -167,22 +184,23 @@ class PageService:
             )
         if document.doc_type not in DRAWABLE_TYPES:
             return Places((), PlacesNote.NO_PAGES)
-        source = self._open_source(document)
+        self._check_drawable(document)
         return self._queue.submit(
             ("places", document.id, document.updated_at, first, last),
             owner,
-            lambda: self._locate(document, source, first, last),
+            lambda: self._locate(document, first, last),
         )
 
-    def _locate(self, document: Document, source: Source, first: int, last: int) -> Places:
+    def _locate(self, document: Document, first: int, last: int) -> Places:
         wanted = self._chunks.list_of_document(document.id, first, last - first + 1)
         if not wanted:
             return Places(())
         pages = sorted({get_page(chunk) for chunk in wanted})
         beside = {page + step for page in pages for step in (-1, 0, 1)}
         chunks = self._chunks.list_on_pages(document.id, beside if document.doc_type == PDF_TYPE else None)
-        layers = _PageLayers(self, document, source)
-        located = locate_on_pages(chunks, pages, {chunk.index for chunk in wanted}, layers)
+        with self._open_source(document) as source:
+            layers = _PageLayers(self, document, source)
+            located = locate_on_pages(chunks, pages, {chunk.index for chunk in wanted}, layers)
         return Places(tuple(located), self._find_note(document, layers))
 
     def _find_note(self, document: Document, layers: _PageLayers) -> PlacesNote | None:
@@ -303,14 +321,6 @@ def list_outline(chunks: Iterable[Chunk]) -> list[OutlineEntry]:
         ]
         path = chunk.section
     return entries
-
-
-def missing_original_error(document: Document) -> StorageFailed:
-    return StorageFailed(
-        f"The original of document {document.id} is missing",
-        hint="Add the same file again, or restore a backup; 'knowledge verify' lists all missing originals.",
-        document_id=document.id,
-    )
 
 
 def _make_name(page: int, width: int) -> str:

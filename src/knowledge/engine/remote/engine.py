@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from knowledge import wire
+from knowledge.engine.remote.corpora import RemoteCorpora
 from knowledge.engine.remote.http import LONG_TIMEOUTS, EngineClient, open_http_client
 from knowledge.engine.remote.insight import RemoteAgents, RemoteInsight
-from knowledge.engine.remote.maps import RemoteMaps
+from knowledge.engine.remote.library import RemoteLibrary, RemoteMaintenance, RemoteMaps
+from knowledge.engine.remote.oauth import RemoteOAuth
 from knowledge.engine.remote.sessions import RemoteSessions
 from knowledge.errors import ExpiredKey, Unauthenticated
 from knowledge.model import (
@@ -25,24 +27,20 @@ from knowledge.model import (
     Collection,
     CollectionEdit,
     CollectionRef,
-    CorpusEdit,
     Document,
     DocumentEdit,
     DocumentFilter,
     EngineStatus,
     Finding,
-    Grant,
     IssuedKey,
     Job,
     JobFilter,
     JobStatus,
     Json,
     NewCollection,
-    NewCorpus,
     NewDocument,
     NewFile,
     Original,
-    Permission,
     Query,
     Ref,
     RemovalResult,
@@ -52,13 +50,12 @@ from knowledge.model import (
     RetryResult,
     SearchAnswer,
 )
-from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
+from knowledge.model.accounts import ACCOUNT_KEY_PREFIX, AccountUsage
 from knowledge.model.crawls import Crawl, CrawledPage, NewCrawl, PageOutcome
 from knowledge.model.events import Event
 from knowledge.model.pages import DocumentPages, OutlineEntry, PageImage, PageWords, Places
 from knowledge.model.suggestions import Suggestion
-from knowledge.wire.accounts import AccountsShape, ApiKeysShape, IssuedKeyShape, dump_new_key
-from knowledge.wire.collections import CorpusesShape, CorpusShape, PermissionsShape, dump_corpus_edit, dump_new_corpus
+from knowledge.wire.accounts import AccountsShape, ApiKeysShape, IssuedKeyShape, UsageShape, dump_new_key
 from knowledge.wire.events import EventParser
 from knowledge.wire.mcp_sessions import IssuedMcpSession, McpSessionVersion
 from knowledge.wire.pages import OutlineShape
@@ -112,6 +109,12 @@ class RemoteAccounts:
         found = await self._client.call(IssuedKeyShape, "POST", "/user/api-keys", json=body)
         return found.to_issued()
 
+    async def rotate_key(self, key_id: int) -> IssuedKey:
+        return (await self._client.call(IssuedKeyShape, "POST", f"/user/api-keys/{key_id}/rotate")).to_issued()
+
+    async def usage(self) -> AccountUsage:
+        return (await self._client.call(UsageShape, "GET", "/user/usage", idempotent=True)).to_usage()
+
     async def revoke_key(self, key_id: int) -> None:
         await self._client.call(object, "DELETE", f"/user/api-keys/{key_id}")
 
@@ -151,63 +154,6 @@ def _dump_credentials(username: str, password: str | None) -> Json:
 
 def _account_path(username: str) -> str:
     return f"/admin/users/{quote(username, safe='')}"
-
-
-class RemoteCorpora:
-    def __init__(self, client: EngineClient) -> None:
-        self._client = client
-
-    async def list_page(
-        self, category: str | None = None, approved_only: bool = False, page: int = 1, per_page: int = 50
-    ) -> ResultPage[Collection]:
-        params = {"page": str(page), "per_page": str(per_page), "approved_only": str(approved_only).lower()}
-        params |= {} if category is None else {"category": category}
-        found = await self._client.call(CorpusesShape, "GET", "/corpuses", params=params, idempotent=True)
-        return found.to_page()
-
-    async def get(self, ref: int) -> Collection:
-        found = await self._client.call(CorpusShape, "GET", f"/corpuses/{ref}", idempotent=True)
-        return found.to_collection()
-
-    async def create(self, new: NewCorpus) -> Collection:
-        body = dump_new_corpus(new)
-        found = await self._client.call(CorpusShape, "POST", "/corpuses", json=body, idempotent=True)
-        return found.to_collection()
-
-    async def edit(self, ref: int, edit: CorpusEdit) -> Collection:
-        found = await self._client.call(CorpusShape, "PATCH", f"/corpuses/{ref}", json=dump_corpus_edit(edit))
-        return found.to_collection()
-
-    async def remove(self, ref: int) -> RemovalResult:
-        return await self._client.call(RemovalResult, "DELETE", f"/corpuses/{ref}", timeout=LONG_TIMEOUTS)
-
-    # -- grants ---------------------------------------------------------------------------------
-
-    async def list_grants(self, ref: int) -> list[Grant]:
-        found = await self._client.call(PermissionsShape, "GET", f"/corpuses/{ref}/permissions", idempotent=True)
-        return list(found.permissions)
-
-    async def grant(self, ref: int, username: str, permission: Permission) -> None:
-        body: Json = {"username": username, "permission": permission.value}
-        await self._client.call(PermissionsShape, "POST", f"/corpuses/{ref}/permissions", json=body, idempotent=True)
-
-    async def revoke_grant(self, ref: int, username: str) -> None:
-        body: Json = {"username": username}
-        await self._client.call(PermissionsShape, "DELETE", f"/corpuses/{ref}/permissions", json=body, idempotent=True)
-
-    # -- approval -------------------------------------------------------------------------------
-
-    async def list_pending(self) -> list[Collection]:
-        found = await self._client.call(CorpusesShape, "GET", "/admin/corpuses/pending", idempotent=True)
-        return list(found.to_page().items)
-
-    async def approve(self, ref: int) -> Collection:
-        found = await self._client.call(CorpusShape, "POST", f"/admin/corpuses/{ref}/approve", idempotent=True)
-        return found.to_collection()
-
-    async def revoke_approval(self, ref: int) -> Collection:
-        found = await self._client.call(CorpusShape, "POST", f"/admin/corpuses/{ref}/revoke", idempotent=True)
-        return found.to_collection()
 
 
 class RemoteMcpSessions:
@@ -280,7 +226,10 @@ class RemoteEngine:
         self.corpora = RemoteCorpora(self._client)
         self.mcp_sessions = RemoteMcpSessions(self._client)
         self.sessions = RemoteSessions(self._client)
+        self.oauth = RemoteOAuth(self._client)
         self.pages = RemotePages(self._client)
+        self.library = RemoteLibrary(self._client)
+        self.maintenance = RemoteMaintenance(self._client)
         self.agents = RemoteAgents(self._client)
         self.insight = RemoteInsight(self._client)
         self.maps = RemoteMaps(self._client)
@@ -290,9 +239,9 @@ class RemoteEngine:
         return RemoteEngine(self._http, key)
 
     def as_caller(self, caller: Caller) -> RemoteEngine:
-        """Return the engine with the caller's own API key or session, or unchanged for a caller without one."""
-        if caller.session is not None:
-            return RemoteEngine(self._http, session=caller.session)
+        """Return the engine with the caller's own key, session or access token, or unchanged for a caller without."""
+        if caller.session is not None or caller.token is not None:
+            return RemoteEngine(self._http, session=caller.session or caller.token)
         return self.with_key(caller.key) if caller.key is not None else self
 
     async def admit(self, caller: Caller, _verb: str) -> RemoteEngine:
@@ -321,9 +270,11 @@ class RemoteEngine:
             return await self._client.upload_file(Job, "/jobs", new)
         return await self._client.call(Job, "POST", "/jobs", json=wire.dump_note(new), idempotent=True)
 
-    async def update_note(self, ref: Ref, text: str) -> Document:
+    async def update_note(self, ref: Ref, text: str, expected: str | None = None) -> Document:
         body: Json = {"text": text}
-        found = await self._client.call(wire.DocumentShape, "PATCH", f"/notes/{ref}", json=body, timeout=LONG_TIMEOUTS)
+        found = await self._client.call(
+            wire.DocumentShape, "PATCH", f"/notes/{ref}", json=body, timeout=LONG_TIMEOUTS, expected=expected
+        )
         return found.to_document()
 
     # -- jobs -----------------------------------------------------------------------------------
@@ -417,13 +368,15 @@ class RemoteEngine:
 
     async def edit(self, ref: Ref, edit: DocumentEdit) -> Document:
         moved = wire.dump_move(edit)
-        if moved is not None:
+        if moved is not None and edit.expected is None:
             found = await self._client.call(
                 wire.DocumentShape, "PUT", f"/documents/{ref}/tags", json=moved, idempotent=True
             )
             return found.to_document()
         body = wire.dump_document_edit(edit)
-        found = await self._client.call(wire.DocumentShape, "PATCH", f"/documents/{ref}", json=body)
+        found = await self._client.call(
+            wire.DocumentShape, "PATCH", f"/documents/{ref}", json=body, expected=edit.expected
+        )
         return found.to_document()
 
     async def remove(self, ref: Ref) -> RemovalResult:

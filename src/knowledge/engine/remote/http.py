@@ -80,12 +80,17 @@ class EngineClient:
         params: Mapping[str, str] | None = None,
         timeout: Timeouts = DEFAULT_TIMEOUTS,
         idempotent: bool = False,
+        expected: str | None = None,
     ) -> T:
-        """Send a request and return the response as `shape`; an idempotent one is repeated once on a network error."""
+        """Send a request and return the response as `shape`; an idempotent one is repeated once on a network error.
+
+        `expected` is the revision of the document, sent as If-Match.
+        """
+        headers = {**self._headers, **({} if expected is None else {"If-Match": f'"{expected}"'})}
 
         def request() -> httpx.Request:
             return self._http.build_request(
-                method, API_PREFIX + path, json=json, params=params, headers=self._headers, timeout=timeout
+                method, API_PREFIX + path, json=json, params=params, headers=headers, timeout=timeout
             )
 
         return self._load_response(shape, await self._send_with_retry(request, again=idempotent))

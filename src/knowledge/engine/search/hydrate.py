@@ -34,6 +34,7 @@ class HydratedPassage:
     """Text of the chunk, or of all joined chunks."""
     indexes: tuple[int, int]
     """Indexes of the first and the last chunk."""
+    lines: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,13 @@ def _hydrate_passage(
 ) -> HydratedPassage:
     chunk, document = stored[ids[place]]
     run = arranged.runs.get(place, ())
-    text, indexes = _join_neighbours(chunk, [stored[ids[each]][0] for each in run if ids[each] in stored])
+    text, indexes, lines = _join_neighbours(chunk, [stored[ids[each]][0] for each in run if ids[each] in stored])
     relevance, weight = float(arranged.relevance[at]), float(arranged.weight[at])
-    return HydratedPassage(place, relevance, weight, chunk, document, text, indexes)
+    return HydratedPassage(place, relevance, weight, chunk, document, text, indexes, lines)
 
 
-def _join_neighbours(best: Chunk, run: Sequence[Chunk]) -> tuple[str, tuple[int, int]]:
-    """Join the chunks adjacent to the best one; return the text and the first and last index."""
+def _join_neighbours(best: Chunk, run: Sequence[Chunk]) -> tuple[str, tuple[int, int], tuple[int, int] | None]:
+    """Join the chunks adjacent to the best one; return the text, the first and last index, and the lines."""
     by_index = {chunk.index: chunk for chunk in run if chunk.document_id == best.document_id}
     first = last = best.index
     while first - 1 in by_index:
@@ -77,5 +78,8 @@ def _join_neighbours(best: Chunk, run: Sequence[Chunk]) -> tuple[str, tuple[int,
     while last + 1 in by_index:
         last += 1
     if first == last:
-        return best.text, (first, last)
-    return join_passages([by_index[index].text for index in range(first, last + 1)]), (first, last)
+        return best.text, (first, last), best.lines
+    joined = [by_index[index] for index in range(first, last + 1)]
+    begin, end = joined[0].lines, joined[-1].lines
+    lines = None if begin is None or end is None else (begin[0], end[1])
+    return join_passages([chunk.text for chunk in joined]), (first, last), lines

@@ -27,8 +27,10 @@ from knowledge.engine.search.rerank import MAX_RERANKED_PASSAGES, Reranker, Rera
 from knowledge.engine.search.spelling import complete_last_word, correct_words
 from knowledge.errors import EmbeddingFailed, EmptyQuery, IndexFailed, ModelUnavailable, Unavailable
 from knowledge.index.api import Candidates, Index, IndexFilter, IndexSnapshot, QueryTerms
-from knowledge.model import Hit, Json, JsonValue, Query, SearchAnswer, SearchMode
+from knowledge.model import Hit, Json, JsonValue, Query, Scope, SearchAnswer, SearchFilter, SearchMode
 from knowledge.split import build_embedding_text
+from knowledge.store.collections import CollectionStore
+from knowledge.store.documents import DocumentStore
 from knowledge.telemetry import metrics
 from knowledge.text import analyzer
 
@@ -57,6 +59,8 @@ def count_rerankable(candidates: Candidates, max_count: int) -> int:
 CANDIDATES_PER_SIDE = 100
 """Candidates of BM25 and of the vectors; the same for every page, so that pages never repeat or skip a passage."""
 MAX_CACHED_QUESTIONS = 1024
+NO_COLLECTION = 0
+"""An id that no collection has: ids start at 1, and an empty filter would search all collections."""
 
 Vector = NDArray[np.float32]
 
@@ -319,7 +323,8 @@ def add_details(
 def build_hit(shown: HydratedPassage, candidates: Candidates, ranking: Ranking, *, explain: bool) -> Hit:
     explanation = explain_hit(shown, candidates, ranking) if explain else None
     match = describe_match(shown.place, candidates)
-    return Hit(shown.chunk, shown.document, shown.relevance, match, shown.text, shown.indexes, explanation)
+    found = shown.relevance, match, shown.text, shown.indexes
+    return Hit(shown.chunk, shown.document, *found, explanation, lines=shown.lines)
 
 
 def describe_match(place: int, candidates: Candidates) -> str:
@@ -398,6 +403,31 @@ def explain_answer(asked: ParsedQuery, candidates: Candidates, ranking: Ranking,
         "words_weight": None if calibration is None else calibration.words_weight,
         "steps": steps,
     }
+
+
+def make_index_filter(
+    wanted: SearchFilter, documents: DocumentStore, collections: CollectionStore, scope: Scope
+) -> IndexFilter:
+    """Convert scope and filter to ids; raises NotFound for an unknown collection or document."""
+    return IndexFilter(
+        owner=scope.owner,
+        shared_collections=tuple(sorted(scope.collections)),
+        collections=_find_collections(wanted, collections, scope),
+        tags=wanted.tags,
+        doc_types=wanted.doc_types,
+        documents=documents.find_ids(wanted.documents, scope) if wanted.documents else (),
+        day_from=to_day_number(wanted.date_from),
+        day_to=to_day_number(wanted.date_to),
+    )
+
+
+def _find_collections(wanted: SearchFilter, collections: CollectionStore, scope: Scope) -> tuple[int, ...]:
+    """Return the ids of the collections to search; empty searches all."""
+    named = collections.find_ids(wanted.collections, scope) if wanted.collections else ()
+    if not wanted.trusted_only:
+        return named
+    trusted = collections.find_trusted_ids(scope)
+    return tuple(found for found in trusted if found in named or not named) or (NO_COLLECTION,)
 
 
 def to_day_number(moment: datetime | None) -> int | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from knowledge.engine.proxy import EngineHost
 from knowledge.engine.remote.engine import connect
@@ -21,6 +21,7 @@ from knowledge.errors import (
     DeadlineExceeded,
     EngineUnreachable,
     KnowledgeError,
+    NotNow,
     RateLimited,
     StorageFailed,
     Unauthenticated,
@@ -49,10 +50,7 @@ class LeaderElection:
         self._stack = AsyncExitStack()
         try:
             file_modes.make_folder(folder)
-            # No soft lock: a lock file that merely exists would outlive a killed process.
-            self._lock = FileLock(
-                folder / "engine.lock", timeout=0, mode=file_modes.FILE_MODE, thread_local=False, fallback_to_soft=False
-            )
+            self._lock = _make_lock(folder)
         except OSError as error:
             raise _make_folder_error(folder, error) from error
 
@@ -128,6 +126,35 @@ class LeaderElection:
             self._stack = AsyncExitStack()
             if self._lock.is_locked:
                 self._lock.release()
+
+
+@contextmanager
+def hold_data_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a data folder, so that no server can use it; raises NotNow while one does."""
+    try:
+        file_modes.make_folder(folder)
+        lock = _make_lock(folder)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        found = read_engine_file(folder)
+        raise NotNow(
+            f"A server uses the data folder {folder}" + (f" (process {found.pid})" if found else ""),
+            hint="Stop it first, and agents that have started one of their own.",
+            folder=str(folder),
+        ) from error
+    except OSError as error:
+        raise _make_folder_error(folder, error) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _make_lock(folder: Path) -> BaseFileLock:
+    # No soft lock: a lock file that merely exists would outlive a killed process.
+    return FileLock(
+        folder / "engine.lock", timeout=0, mode=file_modes.FILE_MODE, thread_local=False, fallback_to_soft=False
+    )
 
 
 def _make_folder_error(folder: Path, error: OSError) -> KnowledgeError:

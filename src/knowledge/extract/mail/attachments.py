@@ -38,7 +38,7 @@ def _read_attachment(source: Source) -> Iterator[PageText]:
             yield from _read_attached_mail(source, doc_type)
             return
         for page in extract(source).pages:
-            yield replace(page, number=None)
+            yield replace(page, number=None, outline=())  # its lines are not those of the mail
     except errors.NoText:
         return
     except errors.KnowledgeError as error:

@@ -78,9 +78,9 @@ class AccountStore:
 
 
 def delete_sessions_of(connection: Connection, account_id: int) -> None:
-    """Delete the browser sessions of an account in the transaction that changes or deletes it."""
-    sessions = schema.browser_sessions
-    connection.execute(delete(sessions).where(sessions.c.account_id == account_id))
+    """Delete the browser sessions and OAuth grants of an account in the transaction that changes or deletes it."""
+    for table in (schema.browser_sessions, schema.oauth_tokens, schema.oauth_grants):
+        connection.execute(delete(table).where(table.c.account_id == account_id))
 
 
 def fold_username(username: str) -> str:

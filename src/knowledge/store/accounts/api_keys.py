@@ -92,10 +92,22 @@ class KeyStore:
         now = update(schema.api_keys).where(X.id == key_id).values(last_used_at=make_timestamp())
         self._database.write(lambda connection: connection.execute(now))
 
+    def rotate(self, account_id: int, key_id: int, new: NewKey) -> ApiKey:
+        """Replace prefix and digest of a key; its name and its expiry stay."""
+        values = {"prefix": new.prefix, "digest": new.digest, "created_at": make_timestamp(), "last_used_at": None}
+        own = update(schema.api_keys).where(X.id == key_id, X.account_id == account_id).values(**values)
+
+        def work(connection: Connection) -> ApiKey:
+            if not connection.execute(own).rowcount:
+                raise _not_found_error(key_id)
+            return _make_key(connection.execute(_SELECT_KEYS.where(X.id == key_id)).one())
+
+        return self._database.write(work)
+
     def revoke(self, account_id: int, key_id: int) -> None:
         gone = delete(schema.api_keys).where(X.id == key_id, X.account_id == account_id)
         if not self._database.write(lambda connection: connection.execute(gone).rowcount):
-            raise KeyNotFound(f"Key {key_id} not found", key_id=key_id)
+            raise _not_found_error(key_id)
 
     def change_password(self, account_id: int, password: str) -> None:
         """Store a new password hash, revoke all login keys and end all sessions; keys created by hand stay valid."""
@@ -106,6 +118,10 @@ class KeyStore:
             delete_sessions_of(connection, account_id)
 
         self._database.write(work)
+
+
+def _not_found_error(key_id: int) -> KeyNotFound:
+    return KeyNotFound(f"Key {key_id} not found", key_id=key_id)
 
 
 def _is_login_of(account_id: int) -> tuple[ColumnElement[bool], ...]:

@@ -34,6 +34,7 @@ def delete_account_data(database: Database, account_id: int) -> tuple[RemovalRes
         connection.execute(delete(schema.grants).where(R.account_id == account_id))
         connection.execute(delete(schema.api_keys).where(X.account_id == account_id))
         delete_sessions_of(connection, account_id)
+        connection.execute(delete(schema.oauth_subjects).where(schema.oauth_subjects.c.account_id == account_id))
         for delete_more in (delete_agents_of, delete_queries_of, delete_measurements_of):
             delete_more(connection, account_id)
         connection.execute(delete(schema.maps).where(schema.maps.c.owner_id == account_id))

@@ -8,7 +8,9 @@ from sqlalchemy import Connection, func, select
 
 from knowledge.errors import QuotaExceeded
 from knowledge.model import LOCAL_OWNER, Document, JobKind, JobStatus
+from knowledge.model.accounts import AccountUsage
 from knowledge.store import schema
+from knowledge.store.database import Database
 from knowledge.store.postgres import locks
 
 C, D, J = schema.collections.c, schema.documents.c, schema.jobs.c
@@ -46,6 +48,13 @@ def check_quota(
             max_mb=quota.bytes >> 20,
             needed_bytes=size,
         )
+
+
+def read_usage(database: Database, quota: Quota, owner: int) -> AccountUsage:
+    """Return what an account stores, with its quota."""
+    with database.snapshot() as connection:
+        documents, used = _count_usage(connection, owner)
+    return AccountUsage(documents, used, quota.documents or None, quota.bytes or None)
 
 
 def _count_usage(connection: Connection, owner: int) -> tuple[int, int]:

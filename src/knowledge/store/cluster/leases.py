@@ -15,20 +15,26 @@ E = schema.leases.c
 
 class LeaseStore:
     def __init__(self, database: Database, holder: str) -> None:
-        self._database, self._holder = database, holder
+        self._database, self.holder = database, holder
 
     def acquire(self, name: str, seconds: float) -> int | None:
         """Take or renew a lease and return its fencing token; None while another server holds it."""
         self._ensure_row(name)
-        free = (E.expires_at < database_now()) | (E.holder == self._holder)
+        free = (E.expires_at < database_now()) | (E.holder == self.holder)
         take = update(schema.leases).where(E.name == name, free).returning(E.token)
         # A holder that renews gets a new token too: what it began before may have been cut off by the expiry.
-        values = {"holder": self._holder, "token": E.token + 1, "expires_at": after_seconds(seconds)}
+        values = {"holder": self.holder, "token": E.token + 1, "expires_at": after_seconds(seconds)}
         return self._database.write(lambda connection: connection.execute(take.values(**values)).scalar())
 
     def release(self, name: str, token: int) -> None:
         own = update(schema.leases).where(E.name == name, E.token == token).values(expires_at=0)
         self._database.write(lambda connection: connection.execute(own))
+
+    def is_any_held(self, prefix: str) -> bool:
+        """Return whether any server holds a lease whose name begins so."""
+        held = select(E.name).where(E.name.startswith(prefix, autoescape=True), E.expires_at >= database_now())
+        with self._database.read() as connection:
+            return connection.execute(held.limit(1)).first() is not None
 
     def _ensure_row(self, name: str) -> None:
         with self._database.read() as connection:

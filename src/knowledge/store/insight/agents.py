@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, delete, select, update
 from knowledge.model.accounts import CallerKind
 from knowledge.model.agents import Agent, AgentSighting, AgentTransport, NewRefusal, RefusalReason, RefusedAttempt
 from knowledge.store import schema
+from knowledge.store.accounts.accounts import require_owner
 from knowledge.store.database import Database
 from knowledge.store.insight.tables import agents, refused_attempts
 from knowledge.store.prepared_statements import insert_if_absent
@@ -55,6 +56,7 @@ class AgentStore:
             counted["last_tool"] = seen.last_tool[:80]
 
         def work(connection: Connection) -> Any:
+            require_owner(connection, owner)
             if not connection.execute(update(agents).where(own).values(**counted)).rowcount:
                 made = insert_if_absent(agents, connection.dialect.name)  # another server may insert it too
                 times = {"first_seen": now, "last_seen": now}

@@ -8,8 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, select, update
 
+from knowledge.errors import InvalidKey
 from knowledge.model import JobStatus
 from knowledge.store import schema
+from knowledge.store.accounts.accounts import require_owner
 from knowledge.store.database import Database
 from knowledge.store.insight.tables import measurements
 from knowledge.store.prepared_statements import insert_if_absent
@@ -129,6 +131,11 @@ def _count_by(connection: Connection, owner_column: Any, *conditions: Any) -> Se
 
 
 def _change_row(connection: Connection, owner: int, hour: int, values: Mapping[str, Any]) -> None:
+    """Change the row of an hour, unless the account was deleted meanwhile."""
+    try:
+        require_owner(connection, owner)
+    except InvalidKey:
+        return
     change = update(measurements).where(M.owner_id == owner, M.hour == hour).values(**values)
     if not connection.execute(change).rowcount:
         made = insert_if_absent(measurements, connection.dialect.name)  # another server may insert it too

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, or_, select, update
 
-from knowledge.errors import DocumentNotFound
+from knowledge.errors import DocumentNotFound, InvalidKey
 from knowledge.model import Scope
 from knowledge.model.insight import ANSWERED_RELEVANCE, LoggedQuery, QueryCounts, RatedPassage
 from knowledge.store import schema
+from knowledge.store.accounts.accounts import require_owner
 from knowledge.store.database import Database
-from knowledge.store.documents import visible_to
 from knowledge.store.insight.agents import make_identity
 from knowledge.store.insight.tables import queries, ratings
+from knowledge.store.library.filters import visible_to
 from knowledge.store.prepared_statements import insert_if_absent
 from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 from knowledge.store.suggestions import fold_text
@@ -50,7 +52,9 @@ class QueryStore:
 
         def work(connection: Connection) -> None:
             for each in asked:
-                _record_query(connection, each, now)
+                with suppress(InvalidKey):  # the account was deleted meanwhile, and its log with it
+                    require_owner(connection, each.owner)
+                    _record_query(connection, each, now)
 
         self._database.write(work)
 
@@ -106,6 +110,7 @@ class QueryStore:
             if good is None:
                 connection.execute(delete(ratings).where(own))
                 return
+            require_owner(connection, scope.owner)
             document_id = _find_document_of(connection, chunk_uid, scope)
             if not connection.execute(update(ratings).where(own).values(**values)).rowcount:
                 named = {"owner_id": scope.owner, "identity": identity, "chunk_uid": chunk_uid}

@@ -16,7 +16,7 @@ from knowledge.model import Job, JobError, JobFilter, JobKind, JobStatus, Json, 
 from knowledge.model.events import ChangeKind
 from knowledge.store import documents, erasure, events, schema
 from knowledge.store.accounts.accounts import require_owner
-from knowledge.store.cluster.clock import MICROSECONDS_PER_SECOND
+from knowledge.store.cluster.clock import MICROSECONDS_PER_SECOND, database_now
 from knowledge.store.database import Database
 from knowledge.store.jobs import claim_queues
 from knowledge.store.jobs.claim_queues import (
@@ -219,6 +219,19 @@ class JobStore:
     def _exists(self, statement: PreparedStatement, values: dict[str, int]) -> bool:
         with self._database.read() as connection:
             return statement.fetch_scalar(connection, values) is not None
+
+    def start(self, new: NewJob) -> JobClaim:
+        """Insert a job that this server runs at once, so that no worker claims it."""
+        lease_until, token = database_now() + self._lease_microseconds, secrets.token_hex(16)
+        values = {"status": JobStatus.PROCESSING, "step": "Starting", "token": token, "server_id": self._server_id}
+
+        def work(connection: Connection) -> JobClaim:
+            job = queue_job(connection, new)
+            started = _UPDATE_JOB.values(lease_until=lease_until, started_at=make_timestamp(), **values)
+            connection.execute(started, {"job_id": job.id})
+            return make_claim(connection.execute(_SELECT_BY_ID, {"job_id": job.id}).one())
+
+        return self._database.write(work)
 
     def requeue_after_crash(self, claim: JobClaim) -> None:
         """Queue a job again after its child process crashed, and count the crash."""

@@ -1,6 +1,6 @@
 """Stored maps of passages: ids and places, and no words of any document.
 
-A map belongs to an owner and is of all that the owner may read, or of one collection. Whoever reads it sees only the
+A map belongs to an owner and is of all that the owner may read, or of one collection. A reader sees only the
 points of documents that are visible now: docs/decisions/0047-a-map-of-the-passages.md.
 """
 
@@ -19,7 +19,8 @@ from sqlalchemy import Connection, Integer, cast, func, select
 from knowledge.model import LOCAL_OWNER, Scope
 from knowledge.store import schema
 from knowledge.store.database import Database
-from knowledge.store.documents import IDS_PER_STATEMENT, IS_FINISHED, visible_to
+from knowledge.store.documents import IDS_PER_STATEMENT
+from knowledge.store.library.filters import IS_FINISHED, visible_to
 from knowledge.store.prepared_statements import upsert
 from knowledge.store.row_mapping import make_timestamp, parse_timestamp
 

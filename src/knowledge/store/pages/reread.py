@@ -1,14 +1,14 @@
-"""Documents that were recognised by OCR before the boxes of words were stored, and the jobs that read them again."""
+"""Documents that older versions read without boxes of words or lines of code, and the jobs that read them again."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, exists, func, select
+from sqlalchemy import Connection, exists, func, select
 
-from knowledge.model import DocumentStatus, ExtractionMethod, JobKind, JobStatus, new_uid
+from knowledge.model import DocumentStatus, ExtractionMethod, JobKind, JobStatus, Json, new_uid
 from knowledge.store import schema
 from knowledge.store.database import Database
 from knowledge.store.jobs import claims, jobs
@@ -17,9 +17,23 @@ from knowledge.store.jobs.rows import JobClaim, NewJob
 from knowledge.store.pages.words import StagedWords, store_words
 from knowledge.store.postgres import locks
 
-W, D, J = schema.page_words.c, schema.documents.c, schema.jobs.c
+W, D, J, H = schema.page_words.c, schema.documents.c, schema.jobs.c, schema.chunks.c
 _IS_WAITING = (J.kind == JobKind.REREAD) & J.status.in_((JobStatus.QUEUED, JobStatus.PROCESSING))
 JOBS_PER_TRANSACTION = 200
+SPLIT_AGAIN = "split"
+"""Payload of a job that replaces the chunks of a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class RereadTypes:
+    """The document types that are read again."""
+
+    recognised: frozenset[str]
+    """Scans and images, for the boxes of their words."""
+    code: frozenset[str]
+    """Source code, for its definitions and lines."""
+    max_code_bytes: int
+    """Larger files have no lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +49,14 @@ class RereadQueue:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def queue_missing(self, doc_types: Collection[str]) -> int:
-        """Queue a job for each document without words that has none yet; return their number."""
+    def queue_missing(self, types: RereadTypes) -> int:
+        """Queue a job for each document without words or lines that has none yet; return their number."""
         with self._database.read() as connection:
-            listed = _list_missing(connection, D.doc_type.in_(sorted(doc_types)))
+            listed = _list_missing(connection, types)
         queued = 0
         for first in range(0, len(listed), JOBS_PER_TRANSACTION):
             batch = listed[first : first + JOBS_PER_TRANSACTION]
-            queued += self._database.write(lambda connection, batch=batch: _queue_jobs(connection, batch))  # type: ignore[misc]
+            queued += self._database.write(lambda connection, batch=batch: _queue_jobs(connection, types, batch))  # type: ignore[misc]
         return queued
 
     def count_waiting(self) -> int:
@@ -68,24 +82,32 @@ class RereadQueue:
         self._database.write(work)
 
 
-def _list_missing(connection: Connection, which: ColumnElement[bool]) -> list[Any]:
+def _list_missing(connection: Connection, types: RereadTypes, among: Sequence[int] | None = None) -> list[Any]:
+    has_words, has_lines = (
+        exists().where(W.content_id == D.content_id),
+        exists().where(H.content_id == D.content_id, H.first_line.is_not(None)),
+    )
+    is_code = D.doc_type.in_(sorted(types.code))
+    lacks_words = D.doc_type.in_(sorted(types.recognised)) & (D.method != ExtractionMethod.TEXT_EXTRACTION) & ~has_words
+    lacks_lines = is_code & (D.size_bytes <= types.max_code_bytes) & ~has_lines
     wanted = (
-        select(D.id, D.owner_id, D.collection_id, D.filename, D.title)
-        .where(which, D.method != ExtractionMethod.TEXT_EXTRACTION, D.status != DocumentStatus.PROCESSING)
-        .where(~exists().where(W.content_id == D.content_id), ~exists().where(J.document_id == D.id, _IS_WAITING))
+        select(D.id, D.owner_id, D.collection_id, D.filename, D.title, is_code.label("is_code"))
+        .where(lacks_words | lacks_lines, D.status != DocumentStatus.PROCESSING)
+        .where(~exists().where(J.document_id == D.id, _IS_WAITING))
         .order_by(D.id)
     )
-    return list(connection.execute(wanted))
+    return list(connection.execute(wanted if among is None else wanted.where(D.id.in_(among))))
 
 
-def _queue_jobs(connection: Connection, listed: Sequence[Any]) -> int:
+def _queue_jobs(connection: Connection, types: RereadTypes, listed: Sequence[Any]) -> int:
     """Queue the jobs of those documents that another call has not queued since they were listed."""
     locks.lock_collections(connection, *(row.collection_id for row in listed))
-    documents = _list_missing(connection, D.id.in_([row.id for row in listed]))
+    documents = _list_missing(connection, types, [row.id for row in listed])
     for row in documents:
         name = row.filename or row.title
+        payload: Json = {SPLIT_AGAIN: True} if row.is_code else {}
         new = NewJob(
-            new_uid(), JobKind.REREAD, row.owner_id, row.collection_id, name, {}, None, PRIORITY_BACKGROUND, row.id
+            new_uid(), JobKind.REREAD, row.owner_id, row.collection_id, name, payload, None, PRIORITY_BACKGROUND, row.id
         )
         jobs.queue_job(connection, new)
     return len(documents)

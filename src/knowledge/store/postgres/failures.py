@@ -103,6 +103,7 @@ def make_unknown_commit_error(url: URL) -> DatabaseFailed:
         f"The connection to PostgreSQL at {describe_server(url)} was lost during a commit, so it is unknown whether"
         " the change was saved",
         hint="Look whether it was, and repeat it otherwise.",
+        is_commit_unknown=True,
     )
 
 

@@ -17,12 +17,13 @@ from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 from sqlalchemy.pool import QueuePool
 
 from knowledge import failpoints
-from knowledge.errors import DatabaseFailed, InvalidParameter, NotNow, StorageFailed
+from knowledge.errors import DatabaseFailed, InvalidParameter, StorageFailed
 from knowledge.store import migrate
 from knowledge.store.column_types import dump_json
 from knowledge.store.database import LookAgain, T, Work
 from knowledge.store.postgres import failures, locks
 from knowledge.store.postgres.failures import DRIVER_ERRORS
+from knowledge.store.transfer.copy_file import copy_into_file
 
 DRIVER_NAME = "postgresql+psycopg"
 ACCEPTED_DRIVER_NAMES = (DRIVER_NAME, "postgresql", "postgres")
@@ -33,6 +34,7 @@ IDLE_IN_TRANSACTION_SECONDS = 10
 """PostgreSQL ends a write transaction that is idle for so long and with it its locks: a frozen server delays the
 others by at most this time and a moment for the kill."""
 IDLE_IN_SNAPSHOT_SECONDS = 60
+"""Longer than writing one batch of a backup takes between two statements of its snapshot."""
 LOCK_TIMEOUT_SECONDS = 15
 """Longer than IDLE_IN_TRANSACTION_SECONDS, so that who waits for a frozen server gets the lock at the first try."""
 STATEMENT_TIMEOUT_SECONDS = 600
@@ -47,7 +49,6 @@ MAX_RACES = 20
 READER_CONNECTIONS, MAX_READER_CONNECTIONS = 4, 20
 WRITER_CONNECTIONS, MAX_WRITER_CONNECTIONS = 4, 12
 POOL_WAIT_SECONDS = 30.0
-BACKUP_HINT = "Use pg_dump, and copy the folder 'files' of the data folder with it; see docs/how-to/use-postgresql.md."
 
 
 class UncachedTableVersion:
@@ -180,8 +181,10 @@ class PostgresDatabase:
         with self.read() as connection:
             return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
 
-    def copy_to(self, _target: Path) -> None:
-        raise NotNow("A PostgreSQL database is backed up with its own tools", hint=BACKUP_HINT)
+    def copy_to(self, target: Path) -> None:
+        """Write one snapshot of all rows into a SQLite file."""
+        with self.snapshot() as connection:
+            copy_into_file(connection, target)
 
     def sweep_copies(self) -> None:
         """Do nothing: no copies are made."""

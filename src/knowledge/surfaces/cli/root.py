@@ -16,7 +16,7 @@ from knowledge.surfaces.cli.session import CliSession
 SECTIONS = {
     "Documents": ("add", "note", "crawl", "search", "eval", "show", "read", "tag", "move", "remove", "extract"),
     "Collections and jobs": ("collections", "jobs"),
-    "Server": ("serve", "user", "status", "verify", "reindex", "backup", "restore", "doctor", "completion"),
+    "Server": ("serve", "user", "status", "verify", "reindex", "backup", "restore", "migrate", "doctor", "completion"),
 }
 MODULES = {
     "add": "add.command",

@@ -16,7 +16,8 @@ from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, Starting
 from knowledge.model import Caller
 from knowledge.surfaces.http.auth import Authenticator, choose_account_lookup
-from knowledge.surfaces.http.guard import METRICS_PATH
+from knowledge.surfaces.http.guard import METRICS_PATH, wrap_in_guard
+from knowledge.surfaces.http.logs import RequestLog
 from knowledge.surfaces.http.rate_limits import RateLimits
 from knowledge.surfaces.http.responses import error_response
 from knowledge.surfaces.http.server import wrap_in_guard_and_log
@@ -25,6 +26,10 @@ from knowledge.surfaces.http.toolset_services import ToolsetServices
 from knowledge.surfaces.mcp.call_limits import make_account_limits, make_call_limits, make_server_links
 from knowledge.surfaces.mcp.routes import make_routes
 from knowledge.surfaces.mcp.surface import McpSurface
+from knowledge.surfaces.oauth.challenge import BearerChallenge
+from knowledge.surfaces.oauth.resources import ProtectedResources
+from knowledge.surfaces.oauth.routes import make_oauth_routes
+from knowledge.surfaces.oauth.verifier import make_token_verifier
 from knowledge.surfaces.rest import make_rest_app
 from knowledge.surfaces.rest.status import answer_metrics
 from knowledge.surfaces.web.pages import make_page_routes
@@ -80,7 +85,11 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
         sessions_per_caller=settings.max_sessions_per_caller,
         reports_agents=True,
     )
-    authenticator = Authenticator.from_settings(settings, choose_account_lookup(engine), engine.sessions.find)
+    resources = ProtectedResources.for_toolsets(settings.public_origin, mcp.selection.allowed)
+    authenticator = Authenticator.from_settings(
+        settings, choose_account_lookup(engine), engine.sessions.find,
+        make_token_verifier(engine, resources, settings), engine.oauth.find_token,
+    )  # fmt: skip
     app = make_rest_app(
         engine, ready=ready, max_file_bytes=settings.max_file_bytes, rates=rates,
         streaming="manager" in mcp.selection.allowed, trusted_only=settings.trusted_only,
@@ -97,5 +106,7 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
 
     # Outside of the FastAPI application, because REST's middleware does not apply to MCP and to the page.
     pages = make_page_routes() if settings.page else []
-    router = Router([*make_routes(mcp), *pages], redirect_slashes=False, default=app, lifespan=lifespan)
-    return wrap_in_guard_and_log(router, settings, authenticator, rates, mcp.report_refusal)
+    oauth = make_oauth_routes(engine, resources, rates, settings.oauth_issuer) if settings.oauth else []
+    router = Router([*make_routes(mcp), *oauth, *pages], redirect_slashes=False, default=app, lifespan=lifespan)
+    guarded = wrap_in_guard(router, settings, authenticator, rates, mcp.report_refusal)
+    return RequestLog(BearerChallenge(guarded, resources) if settings.oauth else guarded)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from pydantic import SecretStr
 from starlette.datastructures import Headers
@@ -18,9 +18,10 @@ from starlette.types import Scope
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
-from knowledge.errors import Forbidden, InvalidKey, MissingKey, SessionEnded
+from knowledge.errors import ExpiredKey, Forbidden, InvalidKey, MissingKey, SessionEnded
 from knowledge.model import LOCAL_OWNER, Caller, CallerKind
 from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
+from knowledge.model.oauth import ActiveToken
 from knowledge.model.sessions import ActiveSession, prove_operator_key
 
 log = logging.getLogger(__name__)
@@ -40,10 +41,22 @@ DIRECT_ONLY_HINT = (
 
 AccountLookup: TypeAlias = Callable[[str], Awaitable[Caller | None]]
 """Returns the account of a key, or None."""
+ForwardedLookup: TypeAlias = Callable[[str], Awaitable[ActiveToken | None]]
+"""Returns the caller of an access token that a process of the operator has verified and forwards."""
 SessionLookup: TypeAlias = Callable[[str, bool], Awaitable[ActiveSession | None]]
 """Returns the browser session of a token, or None; the second argument says whether this is a use of it."""
 EVENTS_PATH = "/api/v1/events"
 """Requests of streams are no use of a session: browsers repeat them when nobody is there."""
+
+
+class AccessTokens(Protocol):
+    """Identifies callers by access tokens of OAuth."""
+
+    def recognizes(self, key: str) -> bool:
+        """Whether a bearer token has the form of an access token."""
+
+    async def identify(self, token: str, path: str) -> Caller:
+        """Return the caller of a token that holds for this path; raises ExpiredKey."""
 
 
 class Surface(StrEnum):
@@ -68,6 +81,9 @@ class Authenticator:
     allow_open: bool = False
     """Whether callers without a key are the local owner also from other machines."""
     find_session: SessionLookup | None = None
+    tokens: AccessTokens | None = None
+    """Set if OAuth is on."""
+    find_forwarded: ForwardedLookup | None = None
 
     @classmethod
     def from_settings(
@@ -75,17 +91,21 @@ class Authenticator:
         settings: Settings,
         find_account: AccountLookup | None = None,
         find_session: SessionLookup | None = None,
+        tokens: AccessTokens | None = None,
+        find_forwarded: ForwardedLookup | None = None,
     ) -> Authenticator:
         private = is_local_only(settings) or settings.allow_open
         closed = frozenset[Surface]() if private else frozenset({Surface.REST, Surface.MCP})
         secrets = _secret_as_tuple(settings.api_key), _secret_as_tuple(settings.mcp_api_key)
-        return cls(*secrets, find_account, closed, settings.allow_open, find_session)
+        return cls(*secrets, find_account, closed, settings.allow_open, find_session, tokens, find_forwarded)
 
-    async def identify(self, surface: Surface, key: str | None, *, direct: bool) -> Caller:
+    async def identify(self, surface: Surface, key: str | None, *, direct: bool, path: str = "") -> Caller:
         """Return the caller of a key; on an open surface a direct local connection without a key is the local owner."""
         wanted = self._operator_keys(surface)
         if key is not None and _matches_any(key, wanted):
             return Caller(CallerKind.KEY)
+        if key is not None and self.is_token(key) and self.tokens is not None:
+            return await self.tokens.identify(key, path)
         if surface is Surface.MANAGER or (key is not None and key.startswith(ACCOUNT_KEY_PREFIX)):
             return await self._identify_account(key)
         if self.is_open(surface, direct=direct):
@@ -102,6 +122,17 @@ class Authenticator:
         """Whether a caller without a key is the local owner."""
         closed = self._operator_keys(surface) or surface in self.closed_surfaces or surface is Surface.MANAGER
         return not closed and (surface is Surface.PAGE or direct or self.allow_open)
+
+    def is_token(self, key: str) -> bool:
+        """Whether a key has the form of an access token of OAuth."""
+        return self.tokens is not None and self.tokens.recognizes(key)
+
+    async def find_token_caller(self, token: str) -> Caller:
+        """Return the caller of a forwarded access token."""
+        found = await self.find_forwarded(token) if self.find_forwarded else None
+        if found is None:
+            raise ExpiredKey("The access token has expired, was revoked or is not valid")
+        return found.caller
 
     def is_operator_key(self, key: str) -> bool:
         """Whether a key is the operator's key for REST."""
@@ -223,8 +254,8 @@ def is_loopback(host: str) -> bool:
 
 
 def is_local_only(settings: Settings) -> bool:
-    """Whether the server listens on loopback and has no trusted proxy in front of it."""
-    return is_loopback(settings.host) and not settings.trusted_proxies.strip()
+    """Whether the server listens on loopback, has no trusted proxy in front of it, and serves no remote clients."""
+    return is_loopback(settings.host) and not settings.trusted_proxies.strip() and not settings.oauth
 
 
 def check_binding(

@@ -14,6 +14,7 @@ from knowledge.config import Settings
 from knowledge.errors import InvalidKey, KnowledgeError, MissingKey, RateLimited, SessionEnded, Unauthenticated
 from knowledge.model import Caller, CallerKind
 from knowledge.model.accounts import ACCOUNT_KEY_PREFIX
+from knowledge.model.oauth import ACCESS_TOKEN_PREFIX
 from knowledge.model.sessions import BrowserSession
 from knowledge.surfaces.http.auth import (
     EVENTS_PATH,
@@ -47,6 +48,8 @@ EXPOSED_HEADERS = [
 ]  # fmt: skip
 MCP_PATH = re.compile(r"(/mcp|/sse|/[^/]+/mcp)(/.*)?", re.DOTALL)
 """`/mcp/<toolset>` and its second address `/<toolset>/mcp`, and where clients of the older SSE transport ask."""
+OAUTH_PATH = re.compile(r"/token|/register|/revoke|/\.well-known/oauth-(authorization-server|protected-resource)(/.*)?")
+"""What clients of OAuth call without a key, also from web pages; `surfaces/oauth` has the routes."""
 BROWSER_HEADERS = ("origin", "sec-fetch-site")
 """Headers that browsers send and other programs usually do not."""
 REFUSAL_SCOPE_KEY = "knowledge.refusal"
@@ -69,7 +72,7 @@ def wrap_in_guard(
         app = GuessLimit(app, rates.wrong_keys)
     app = Guard(
         policy.trust_proxy_headers(app),
-        policy.trust_proxy_headers(RefusalApp(rates, report_refusal)),
+        policy.trust_proxy_headers(RefusalApp(rates, authenticator, report_refusal)),
         authenticator,
         policy,
     )
@@ -113,6 +116,9 @@ class Guard:
         path, headers = scope["path"], Headers(scope=scope)
         if path in PUBLIC_PATHS:
             return Caller()
+        if OAUTH_PATH.fullmatch(path):  # for clients of any origin; they answer with 404 if OAuth is off
+            self._policy.check_host(scope, headers)
+            return Caller()
         surface, key = scope["surface"], key_of(headers)
         if surface is not Surface.PAGE:
             self._policy.check_fetch_site(headers)
@@ -123,7 +129,7 @@ class Guard:
         elif path in KEYLESS_PATHS:
             caller = self._authenticator.identify_operator(key)
         else:
-            caller = await self._authenticator.identify(surface, key, direct=is_direct(scope))
+            caller = await self._authenticator.identify(surface, key, direct=is_direct(scope), path=path)
         if surface is not Surface.REST or caller.kind is CallerKind.LOCAL or caller.session is not None:
             self._policy.check_host(scope, headers)
             self._policy.check_origin(scope, headers)
@@ -149,7 +155,7 @@ class Guard:
                 active = await authenticator.identify_session(token, scope["path"])
                 known, session = active.caller, active.session
             else:
-                known = await authenticator.identify(Surface.REST, key, direct=is_direct(scope))
+                known = await authenticator.identify(Surface.REST, key, direct=is_direct(scope), path=scope["path"])
         except (MissingKey, SessionEnded):
             if scope["path"] != SESSION_PATH:
                 raise
@@ -195,6 +201,10 @@ class ForwardedSessions:
     async def _change_caller(self, scope: Scope, token: str) -> None:
         """Act for the session; the process that forwards it has verified that the operator's key is still the same."""
         find = self._authenticator.find_session
+        if token.startswith(ACCESS_TOKEN_PREFIX):
+            # Every call of the engine verifies the token; who sends it here has verified where it holds.
+            scope["caller"] = await self._authenticator.find_token_caller(token)
+            return
         found = await find(token, scope["path"] != EVENTS_PATH) if find is not None else None
         if found is None:
             raise session_ended_error()
@@ -205,13 +215,15 @@ class ForwardedSessions:
 class RefusalApp:
     """Sends the error of a rejected request, and rate limits failed authentication per address."""
 
-    def __init__(self, rates: RateLimits | None, report_refusal: RefusalReport | None = None) -> None:
-        self._rates, self._report_refusal = rates, report_refusal
+    def __init__(
+        self, rates: RateLimits | None, authenticator: Authenticator, report_refusal: RefusalReport | None = None
+    ) -> None:
+        self._rates, self._authenticator, self._report_refusal = rates, authenticator, report_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = cast(KnowledgeError, scope[REFUSAL_SCOPE_KEY])
         drawn: Allowance | None = None
-        if self._rates is not None and isinstance(error, Unauthenticated) and not guesses_nothing(error, scope):
+        if self._rates is not None and isinstance(error, Unauthenticated) and not self._guesses_nothing(error, scope):
             try:
                 self._count_guess(self._rates.wrong_keys, error, scope)
                 drawn = await self._rates.acquire(self._rates.rest, address_key_of(scope), RateClass.AUTHENTICATION)
@@ -220,6 +232,12 @@ class RefusalApp:
         if self._report_refusal is not None and scope["surface"] in (Surface.MCP, Surface.MANAGER):
             self._report_refusal(scope, error)
         await _send_refusal(error, scope, receive, send if drawn is None else send_with_headers(drawn.headers, send))
+
+    def _guesses_nothing(self, error: KnowledgeError, scope: Scope) -> bool:
+        """Whether nobody guesses a secret: with OAuth, clients begin without a key, and tokens have 256 random bits."""
+        key = key_of(Headers(scope=scope))
+        begins = self._authenticator.tokens is not None and (key is None or self._authenticator.is_token(key))
+        return begins or guesses_nothing(error, scope)
 
     @staticmethod
     def _count_guess(wrong_keys: WrongKeys | None, error: KnowledgeError, scope: Scope) -> None:

@@ -125,11 +125,19 @@ def make_shared_app(engine: Engine, settings: Settings, token: str) -> ASGIApp:
 
     # This port has no proxy: a trusted one could claim a new client address for every guess of the token.
     own = settings.model_copy(
-        update={"api_key": SecretStr(token), "mcp_api_key": None, "cors_origins": "", "trusted_proxies": ""}
+        update={
+            "api_key": SecretStr(token),
+            "mcp_api_key": None,
+            "cors_origins": "",
+            "trusted_proxies": "",
+            "oauth": False,
+        }
     )
     # Only authentication is rate limited: processes that use the token limit their own callers. The token has 256
     # random bits, so wrong tokens from other users of this machine never lock it out.
     rates = RateLimits.for_authentication(settings)
     app = make_rest_app(engine, max_file_bytes=settings.max_file_bytes, rates=rates)
-    authenticator = Authenticator.from_settings(own, engine.accounts.find_by_key, engine.sessions.find)
+    authenticator = Authenticator.from_settings(
+        own, engine.accounts.find_by_key, engine.sessions.find, find_forwarded=engine.oauth.find_token
+    )
     return wrap_in_guard_and_log(app, own, authenticator, rates)

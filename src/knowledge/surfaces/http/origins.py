@@ -88,12 +88,17 @@ class OriginPolicy:
     names: frozenset[str] = frozenset()
     origins: frozenset[str] = frozenset()
     proxies: tuple[Network, ...] = ()
+    public: WebOrigin | None = None
+    """The origin of KNOWLEDGE_PUBLIC_URL, if OAuth is on."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> OriginPolicy:
         names = {parse_host_name(name) or name for name in split_commas(settings.mcp_allowed_hosts.lower())}
+        if settings.oauth:
+            names.add(parse_host_name(settings.public_origin.partition("://")[2]))
         proxies = tuple(ipaddress.ip_network(text, strict=False) for text in split_commas(settings.trusted_proxies))
-        return cls(frozenset(names), frozenset(parse_origin_list(settings.cors_origins)), proxies)
+        public = parse_origin(settings.public_origin) if settings.oauth else None
+        return cls(frozenset(names), frozenset(parse_origin_list(settings.cors_origins)), proxies, public)
 
     def trust_proxy_headers(self, app: ASGIApp) -> ASGIApp:
         """Wrap the application so that the client address comes from the trusted proxies."""
@@ -179,7 +184,7 @@ class OriginPolicy:
 
     def _is_own(self, origin: str, scope: Scope, headers: Headers) -> bool:
         page = parse_origin(origin)
-        return page is not None and page == self._find_own_origin(scope, headers)
+        return page is not None and page in (self.public, self._find_own_origin(scope, headers))
 
     def _find_own_origin(self, scope: Scope, headers: Headers) -> WebOrigin | None:
         """Return the origin of this server as the browser sees it; a trusted proxy forwards scheme and host."""

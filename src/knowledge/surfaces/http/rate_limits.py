@@ -59,6 +59,18 @@ class Allowance:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class RateUsage:
+    """A rate limit and how much of it is used."""
+
+    name: str
+    limit: int
+    seconds: int
+    used: int
+    reset: int
+    """Unix time at which the oldest call leaves the window."""
+
+
 class RateLimits:
     """Applies the rate limit of each class of call; falls back to memory while the storage fails."""
 
@@ -121,6 +133,24 @@ class RateLimits:
             return None
         item = _parse_limit(*entry)
         return item.amount * 60 // item.get_expiry()
+
+    async def list_usage(self, caller: Caller) -> list[RateUsage]:
+        """Return how much of each limit a caller has used; empty for callers without limits."""
+        key, table = allowance_key_of(caller), self.table_of(caller)
+        if key is None:
+            return []
+        classes = [rate for rate in table if rate is not RateClass.AUTHENTICATION]
+        items = [(rate, _parse_limit(*table[rate])) for rate in classes]
+        try:
+            return await anyio.to_thread.run_sync(lambda: [self._read_usage(rate, item, key) for rate, item in items])
+        except StorageFailed as error:
+            log.warning("the rate limit storage failed, so the usage is not known: %s", error)
+            return []
+
+    def _read_usage(self, rate: RateClass, item: RateLimitItem, caller_key: str) -> RateUsage:
+        window = item.get_expiry()
+        oldest, spent = self._storage.get_moving_window(item.key_for(caller_key), item.amount, window)
+        return RateUsage(rate.value, item.amount, window, spent, math.ceil(oldest + window))
 
     async def acquire(self, table: LimitTable, caller_key: str | None, rate: RateClass) -> Allowance | None:
         """Count one call; return None if it has no limit, and raise RateLimited if the limit is reached."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from knowledge.errors import KnowledgeError, RateLimited
+from knowledge.errors import InsufficientScope, KnowledgeError, RateLimited
 from knowledge.surfaces.http.rate_limits import rate_limit_headers
 from knowledge.wire import dump_error, dump_json
 
@@ -50,6 +50,9 @@ def error_headers(error: KnowledgeError) -> dict[str, str]:
     headers = {"x-mcp-error-code": error.code}
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
+    if isinstance(error, InsufficientScope):
+        needed = error.details.get("scope")
+        headers["www-authenticate"] = f'Bearer error="insufficient_scope", scope="{needed}"'
     allowed, wait = error.details.get("allow"), error.details.get("retry_after")
     if isinstance(allowed, str):
         headers["allow"] = allowed

@@ -16,6 +16,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
+from knowledge.engine.permissions import insufficient_scope_error
 from knowledge.errors import (
     KnowledgeError,
     McpSessionNotFound,
@@ -27,6 +28,7 @@ from knowledge.errors import (
     UnsupportedFormat,
 )
 from knowledge.model import Caller, CallerKind, Json, JsonValue
+from knowledge.model.oauth import OAuthScope
 from knowledge.surfaces.http.auth import format_caller_id
 from knowledge.surfaces.http.deadlines import cancel_on_disconnect
 from knowledge.surfaces.http.responses import error_headers
@@ -66,7 +68,34 @@ class McpEndpoint:
             await refuse_request(error, receive, send, self._surface.find_error_formatter(self._toolset))
             return
         scope[SCOPE_KEY] = mcp_request
+        scopes = mcp_request.tool_call.caller.scopes
+        if scopes is not None and scope["method"] == "POST":
+            body = await _read_body(receive)
+            problem = _too_large_error() if body is None else self._find_missing_scope(body, scopes)
+            receive = _replay_body(body or b"", receive)
+            if problem is not None:
+                await refuse_request(problem, receive, send, self._surface.find_error_formatter(self._toolset))
+                return
         await self._dispatch(mcp_request, headers, scope, receive, send)
+
+    def _find_missing_scope(self, body: bytes, scopes: frozenset[str]) -> KnowledgeError | None:
+        """Return the error for a tool call that the access token of OAuth does not permit.
+
+        Clients ask for another scope only if the HTTP status is 403; the engine checks the scope as well.
+        """
+        try:
+            parsed = jsonrpc.parse(body)
+        except ValueError:
+            return None
+        for message in parsed if isinstance(parsed, list) else [parsed]:
+            is_call = isinstance(message, dict) and message.get("method") == "tools/call"
+            params = message.get("params") if isinstance(message, dict) and is_call else None
+            name = params.get("name") if isinstance(params, dict) else None
+            tool = self._surface.server.registry.by_name.get(name) if isinstance(name, str) else None
+            needed = OAuthScope.WRITE if tool is not None and not tool.read_only else OAuthScope.READ
+            if needed not in scopes:
+                return insufficient_scope_error(needed)
+        return None
 
     async def _dispatch(
         self, mcp_request: McpRequest, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path
+from fastapi import APIRouter, Body, Path, Query
 
 from knowledge.model import Account, RemovalResult, ResultPage
 from knowledge.surfaces.rest.framework.dependencies import CallerEngine
-from knowledge.surfaces.rest.framework.openapi import CorpusId, ResponseModel, errors
-from knowledge.wire import AccountsShape, CorpusesShape, CorpusShape, IssuedKeyShape
+from knowledge.surfaces.rest.framework.openapi import CorpusId, Id, ResponseModel, errors
+from knowledge.wire import (
+    AccountsShape,
+    ChunkRange,
+    CorpusesShape,
+    CorpusShape,
+    DocumentsShape,
+    DocumentWithChunksShape,
+    IssuedKeyShape,
+    Listing,
+)
 from knowledge.wire.accounts import AccountEditBody, NewAccountBody, NewKeyBody
+from knowledge.wire.collections import DeclineBody
 from knowledge.wire.mcp_sessions import (
     EndedMcpSession,
     IssuedMcpSession,
@@ -35,6 +45,34 @@ async def pending(engine: CallerEngine) -> ResponseModel[CorpusesShape]:
 async def approve(id: CorpusId, engine: CallerEngine) -> ResponseModel[CorpusShape]:
     """Approve a public corpus, so that every account can read it."""
     return CorpusShape.from_collection(await engine.corpora.approve(id))
+
+
+@router.post("/corpuses/{id}/decline", responses=errors(404, 415))
+async def decline(
+    id: CorpusId, engine: CallerEngine, body: Annotated[DeclineBody, Body(default_factory=DeclineBody)]
+) -> ResponseModel[CorpusShape]:
+    """Decline a corpus that waits for approval: it is private again, and its owner sees the reason."""
+    return CorpusShape.from_collection(await engine.corpora.decline(id, body.reason))
+
+
+@router.get("/corpuses/{id}/documents", responses=errors(404))
+async def review(
+    id: CorpusId, engine: CallerEngine, wanted: Annotated[Listing, Query()]
+) -> ResponseModel[DocumentsShape]:
+    """List the documents of a corpus that its owner has made public, to decide whether to approve it.
+
+    A corpus that is not public looks as if it did not exist.
+    """
+    return DocumentsShape.from_page(await engine.corpora.review(id, wanted.page, wanted.per_page))
+
+
+@router.get("/corpuses/{id}/documents/{document}", responses=errors(404))
+async def review_document(
+    id: CorpusId, document: Id, engine: CallerEngine, part: Annotated[ChunkRange, Query()]
+) -> ResponseModel[DocumentWithChunksShape]:
+    """Get a document of a corpus that its owner has made public, with its passages."""
+    found = await engine.corpora.review_chunks(id, document, part.chunk_offset, part.chunk_limit)
+    return DocumentWithChunksShape.from_chunks(found.document, [*found.chunks])
 
 
 @router.post("/corpuses/{id}/revoke", responses=errors(404))

@@ -26,11 +26,13 @@ from knowledge.surfaces.rest import (
     events,
     insight,
     jobs,
-    maps,
+    library,
+    maintenance,
     pages,
     search,
     sessions,
     status,
+    tokens,
     users,
 )
 from knowledge.surfaces.rest.framework.dependencies import Context, EngineFor, check_request
@@ -76,9 +78,10 @@ def make_rest_app(
     app.add_middleware(Compression)
     add_error_handlers(app)
     routers = [
-        search.router, jobs.router, documents.router, pages.router, maps.router, collections.router, crawls.router,
-        users.router, corpora.router, admin.router, status.router, events.router, sessions.router,
-        sessions.admin_router, agents.router, insight.router,
+        search.router, jobs.router, library.router, documents.router, pages.router, library.map_router,
+        collections.router, crawls.router, users.router, corpora.router, admin.router, status.router, events.router,
+        sessions.router, sessions.admin_router, agents.router, insight.router, tokens.router, tokens.admin_router,
+        maintenance.router,
     ]  # fmt: skip
     for router in [*routers, search.stream_router] if streaming else routers:
         app.include_router(router, prefix=PREFIX, responses=errors(*COMMON_STATUSES))

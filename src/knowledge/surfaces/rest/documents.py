@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -20,6 +21,7 @@ from knowledge.surfaces.rest.framework.conditional import (
     format_etag,
     matches_etag,
     may_use_range,
+    parse_if_match,
     parse_range,
 )
 from knowledge.surfaces.rest.framework.dependencies import CallerEngine
@@ -47,6 +49,8 @@ RANGE_RESPONSES: dict[int | str, dict[str, Any]] = {
     416: {"description": "The range begins after the end of the file."},
 }
 
+IfMatch: TypeAlias = Annotated[str | None, Header(max_length=200, description="The `ETag` of the document.")]
+
 SAFE_MEDIA_TYPES = (
     "application/pdf", "text/plain", "text/csv", "text/markdown", "application/json", "image/png", "image/jpeg",
 )  # fmt: skip
@@ -69,10 +73,11 @@ async def clear(engine: CallerEngine, confirm: Annotated[bool, Query()] = False)
 
 @router.get("/documents/{id}", tags=["documents"], responses=errors(404))
 async def document(
-    id: Id, engine: CallerEngine, part: Annotated[ChunkRange, Query()]
+    id: Id, engine: CallerEngine, part: Annotated[ChunkRange, Query()], response: Response
 ) -> ResponseModel[DocumentWithChunksShape]:
-    """Get a document by id or UUID, with its passages."""
+    """Get a document by id or UUID, with its passages; `ETag` is for `If-Match` of a later change."""
     found = await engine.document(id)
+    response.headers["ETag"] = format_etag(found.revision)
     nothing = part.chunk_limit == 0
     chunks = [] if nothing else await engine.chunks(id, part.chunk_offset, part.chunk_limit)
     return DocumentWithChunksShape.from_chunks(found, chunks)
@@ -119,12 +124,21 @@ async def file_head(id: Id, request: Request, engine: CallerEngine) -> Response:
     return Response(headers={**file_headers(document.filename or document.title, document.size_bytes), **common})
 
 
-@router.patch("/documents/{id}", tags=["documents"], responses=errors(404, 409, 415))
+@router.patch("/documents/{id}", tags=["documents"], responses=errors(404, 409, 412, 415))
 async def edit(
-    id: Id, engine: CallerEngine, body: Annotated[DocumentEditBody, Body(default_factory=DocumentEditBody)]
+    id: Id,
+    engine: CallerEngine,
+    body: Annotated[DocumentEditBody, Body(default_factory=DocumentEditBody)],
+    response: Response,
+    if_match: IfMatch = None,
 ) -> ResponseModel[DocumentShape]:
-    """Update title, URL, metadata, tags or collection; fields that are not sent are unchanged."""
-    return DocumentShape.from_document(await engine.edit(id, body.to_edit()))
+    """Update title, URL, metadata, tags or collection; fields that are not sent are unchanged.
+
+    With `If-Match`, nothing is written if the document was changed since it had this `ETag`.
+    """
+    edited = await engine.edit(id, replace(body.to_edit(), expected=parse_if_match(if_match)))
+    response.headers["ETag"] = format_etag(edited.revision)
+    return DocumentShape.from_document(edited)
 
 
 @router.put("/documents/{id}/tags", tags=["documents"], responses=errors(404, 415))
@@ -150,10 +164,17 @@ async def remove(id: Id, engine: CallerEngine) -> ResponseModel[RemovalResult]:
     return await engine.remove(id)
 
 
-@router.patch("/notes/{id}", tags=["notes"], responses=errors(404, 409, 415))
-async def update(id: Id, body: NoteBody, engine: CallerEngine) -> ResponseModel[DocumentShape]:
-    """Replace the text of a note; the response is sent when the new text is searchable."""
-    return DocumentShape.from_document(await engine.update_note(id, body.text))
+@router.patch("/notes/{id}", tags=["notes"], responses=errors(404, 409, 412, 415))
+async def update(
+    id: Id, body: NoteBody, engine: CallerEngine, response: Response, if_match: IfMatch = None
+) -> ResponseModel[DocumentShape]:
+    """Replace the text of a note; the response is sent when the new text is searchable.
+
+    With `If-Match`, nothing is written if the note was changed since it had this `ETag`.
+    """
+    updated = await engine.update_note(id, body.text, parse_if_match(if_match))
+    response.headers["ETag"] = format_etag(updated.revision)
+    return DocumentShape.from_document(updated)
 
 
 async def pieces(original: Original) -> AsyncIterator[bytes]:

@@ -55,7 +55,8 @@ async def events(
 
     The data of each event is JSON: `hello` has `jobs`, `unfinished` (how many) and `seq`; `job` is a Job; `crawl` has
     `job_id`, `pages_done`, `pages_total` and `status`; `document` has `id`, `uid`, `change` and `collection`;
-    `collection` has `id`, `uid`, `name` and `change`; `agent` is one of GET /agents; `refusal` is one of its refused
+    `collection` has `id`, `uid`, `name` and `change`; `approval` has `id` and `uid` of a corpus that waits for approval
+    or was judged, for its owner and for admins; `agent` is one of GET /agents; `refusal` is one of its refused
     attempts, for the operator alone; `reset` has nothing and means: read the lists again. An `id` is
     the number of a change. After a lost connection, what was missed is sent again, or `reset` if that is not possible.
     A stream ends when the key or the session does.

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Body
 from starlette.requests import Request
 
 from knowledge.model import Account, RemovalResult
+from knowledge.surfaces.http.auth import caller_of
 from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEngine
 from knowledge.surfaces.rest.framework.middleware import charge_username
 from knowledge.surfaces.rest.framework.openapi import KeyId, ResponseModel, errors
 from knowledge.wire import ApiKeysShape, DoneShape, IssuedKeyShape
-from knowledge.wire.accounts import CredentialsBody, DeleteAccountBody, NewKeyBody, PasswordBody
+from knowledge.wire.accounts import (
+    CredentialsBody,
+    DeleteAccountBody,
+    NewKeyBody,
+    PasswordBody,
+    RateLimitShape,
+    UsageShape,
+)
 
 router = APIRouter(tags=["accounts"], prefix="/user")
 
@@ -63,6 +72,24 @@ async def create_key(
 ) -> ResponseModel[IssuedKeyShape]:
     """Create an API key; the key is shown only once."""
     return IssuedKeyShape.from_issued(await engine.accounts.create_key(body.name, body.parse_expiry()))
+
+
+@router.post("/api-keys/{id}/rotate", responses=errors(404))
+async def rotate_key(id: KeyId, engine: CallerEngine) -> ResponseModel[IssuedKeyShape]:
+    """Give an API key a new secret, which is shown only once; the old one is refused at once."""
+    return IssuedKeyShape.from_issued(await engine.accounts.rotate_key(id))
+
+
+@router.get("/usage", responses=errors(404))
+async def usage(request: Request, context: AppContext, engine: CallerEngine) -> ResponseModel[UsageShape]:
+    """Get what the account stores, its quota, and how much of its rate limits is used."""
+    found = await engine.accounts.usage()
+    limits = () if context.rates is None else await context.rates.list_usage(caller_of(request.scope))
+    shown = tuple(
+        RateLimitShape(each.name, each.limit, each.seconds, each.used, datetime.fromtimestamp(each.reset, UTC))
+        for each in limits
+    )
+    return UsageShape(found.documents, found.bytes, found.max_documents, found.max_bytes, shown)
 
 
 @router.delete("/api-keys/{id}", responses=errors(404))

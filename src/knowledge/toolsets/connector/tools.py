@@ -103,6 +103,7 @@ def dump_metadata(document: Document, first: Chunk, following: int) -> Json:
         "passages": f"{first.index} to {following - 1} of {document.chunk_count}, counted from 0",
         "section": TITLE_SEPARATOR.join(first.section) or None,
         "page": first.page,
+        "line": None if first.lines is None else first.lines[0],
         "collection": document.collection,
         "format": document.doc_type,
         "added_at": format_timestamp(document.created_at),

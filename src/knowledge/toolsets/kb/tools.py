@@ -54,7 +54,7 @@ from knowledge.toolsets.kb.errors import (
     tools,
 )
 from knowledge.toolsets.staged_uploads import MAX_PARTS, Owner, StagedUpload, StagedUploads, UploadDetails
-from knowledge.toolsets.values import link_hit
+from knowledge.toolsets.values import dump_location, link_hit
 from knowledge.wire import load_ref
 from knowledge.wire.documents import join_section
 from knowledge.wire.values import dump_timestamp
@@ -117,7 +117,7 @@ def dump_hit(hit: Hit) -> Json:
         "title": document.title, "doc_type": document.doc_type, "collection": document.collection,
         "tags": [*list_free_tags(document)], "metadata": document.metadata, "source_path": document.source_path,
         "url": document.url, "created_at": dump_timestamp(document.created_at), "resource": link_hit(hit),
-        "added_by": document.added_by,
+        "added_by": document.added_by, **dump_location(hit),
     }  # fmt: skip
 
 
@@ -265,7 +265,7 @@ async def store_chunk(
 ) -> Json:
     """Send one part of an upload; parts may come in any order, and a part that is sent again replaces the first"""
     uploads = call.service(StagedUploads)
-    upload = uploads.find(owner_of(call), upload_id)
+    upload = await uploads.find(owner_of(call), upload_id)
     await uploads.store_part(upload, chunk_index, data)
     return {
         "upload_id": str(upload.uid), "chunk_index": chunk_index, "received_bytes": upload.received_bytes,
@@ -277,7 +277,7 @@ async def store_chunk(
 async def finish_upload(call: ToolCall, upload_id: UploadId) -> Json:
     """Assemble the parts of an upload and queue the file; returns the id of the ingestion job"""
     uploads = call.service(StagedUploads)
-    upload = uploads.find(owner_of(call), upload_id)
+    upload = await uploads.find(owner_of(call), upload_id)
     async with uploads.open_content(upload) as content:
         if content is not None:
             with anyio.CancelScope(shield=True):  # a client that disconnects can call again and gets the same job
@@ -294,7 +294,7 @@ async def add_uploaded_file(call: ToolCall, uploads: StagedUploads, upload: Stag
     try:
         return await add_document(call.engine, file)
     except (Unavailable, DeadlineExceeded) as error:
-        uploads.extend_deadline(upload)
+        await uploads.extend_deadline(upload)
         error.hint = f"The parts are kept for {uploads.limits.ttl_s:g} s: call kb_upload_finish again. {error.hint}"
         raise
 

@@ -47,7 +47,7 @@ from knowledge.toolsets.knowledge.tasks import (
     estimate_time_left,
     find_task,
 )
-from knowledge.toolsets.values import format_timestamp, link_hit, parse_ref
+from knowledge.toolsets.values import dump_location, format_timestamp, link_hit, parse_ref
 
 CONTRACT_FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "jpg", "png", "svg")
 
@@ -226,6 +226,7 @@ def dump_hit(hit: Hit) -> Json:
             "title": document.title, "section": list(chunk.section), "chunk_index": chunk.index,
             "chunk_indexes": [*hit.indexes],
             "source_path": document.source_path, "url": document.url, "added_by": document.added_by,
+            **dump_location(hit),
         },
     }  # fmt: skip
 

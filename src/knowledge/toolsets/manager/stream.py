@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from knowledge.engine.api import Engine
@@ -12,7 +13,7 @@ from knowledge.toolsets.hidden_characters import strip_answer
 from knowledge.toolsets.manager.errors import find_wording
 from knowledge.toolsets.manager.fan_out import ManagerQuery, check_query, parse_collection_name, search_collections
 from knowledge.toolsets.manager.tools import find_collections
-from knowledge.toolsets.values import link_hit
+from knowledge.toolsets.values import dump_location, link_hit
 
 Write: TypeAlias = Callable[[Json], Awaitable[None]]
 """Sends one event."""
@@ -92,6 +93,7 @@ def make_result_event(collection: str, hit: Hit, rank: int) -> Json:
         "rank": rank, "document_id": document.id, "document": document.title, "page": chunk.page,
         "section": list(chunk.section), "chunk_index": chunk.index, "url": document.url,
         "source_path": document.source_path, "resource": link_hit(hit), "added_by": document.added_by,
+        **dump_location(replace(hit, lines=chunk.lines)),
     }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from knowledge.toolsets.manager.fan_out import (
     search_collections,
 )
 from knowledge.toolsets.quoting import find_source, format_separator, make_boundary, quote_value
-from knowledge.toolsets.values import link_hit
+from knowledge.toolsets.values import dump_location, link_hit
 
 ALL_COLLECTIONS = "all accessible collections"
 MAX_ID = 2**63 - 1
@@ -252,7 +252,7 @@ def dump_source(passage: Passage) -> Json:
     fields: Json = {
         "document_id": document.id, "title": document.title, "collection": document.collection,
         "page": hit.chunk.page, "relevance_score": round(hit.score, 4), "resource": link_hit(hit),
-        "source": find_source(document), "added_by": document.added_by,
+        "source": find_source(document), "added_by": document.added_by, **dump_location(hit),
     }  # fmt: skip
     return {**fields, TRUNCATED: True} if passage.is_cut else fields
 
@@ -263,6 +263,8 @@ def format_source(hit: Hit) -> str:
     parts = [_format_document_name(document)]
     if chunk.page is not None:
         parts.append(f"page {chunk.page}")
+    if hit.lines is not None:
+        parts.append(f"lines {hit.lines[0]}-{hit.lines[1]}")
     if chunk.section:
         parts.append(" > ".join(quote_value(heading) for heading in chunk.section))
     parts.append(f"collection {document.collection}")

@@ -24,7 +24,7 @@ from knowledge.toolsets.rag.errors import (
     truncate_text,
 )
 from knowledge.toolsets.rag.sources import find_source
-from knowledge.toolsets.values import link_hit
+from knowledge.toolsets.values import dump_location, link_hit
 
 MAX_MATCHES = 50
 MODES = {"vector": SearchMode.VECTOR, "hybrid": SearchMode.HYBRID, "rerank": SearchMode.RERANK}
@@ -98,6 +98,7 @@ def dump_hit(hit: Hit, search_type: str, source_id: str) -> Json:
             "url": document.url,
             "page": chunk.page,
             "section": list(chunk.section),
+            **dump_location(hit),
             "document_type": document.doc_type,
             "source_path": document.source_path,
             "added_by": document.added_by,

@@ -13,6 +13,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import FileNotFound, NotNow
 from knowledge.filesystem import file_modes
 from knowledge.surfaces.cli.common_options import common_options, format_examples, pass_session
+from knowledge.surfaces.cli.output.move_progress import find_place, show_move
 from knowledge.surfaces.cli.output.terminal import format_size, print_json, sanitize_text
 from knowledge.surfaces.cli.session import CliSession
 
@@ -85,31 +86,29 @@ async def write_backup_to_stdout(engine: Engine) -> None:
 @common_options
 @pass_session
 def restore(session: CliSession, file: str) -> None:
-    """Restore a backup into an empty data folder.
+    """Restore a backup into an empty data folder, or into the empty database of KNOWLEDGE_DATABASE_URL.
 
-    A backup does not contain the index; the next start rebuilds it.
+    A backup of SQLite can be restored into PostgreSQL, and the other way round. It does not contain the index; the next
+    start rebuilds it.
     """
-    from knowledge.engine.backup import restore_backup
+    from knowledge.engine.moving.restore import restore_into
 
-    if session.settings.database_url is not None:
-        raise NotNow(
-            "A backup is restored into a data folder, and KNOWLEDGE_DATABASE_URL names a PostgreSQL database",
-            hint="Unset it to restore into a folder; pg_restore restores a PostgreSQL database.",
-        )
-    data = session.settings.data
-    if file == STANDARD_STREAM:
-        manifest = restore_backup(sys.stdin.buffer, data)
-    else:
-        path = Path(file).expanduser()
-        if not path.is_file():
-            raise FileNotFound(f"The file {path} does not exist", hint="Check the path.", file_path=str(path))
-        with path.open("rb") as archive:
-            manifest = restore_backup(archive, data)
+    place = find_place(session.settings)
+    with show_move(quiet=session.as_json) as progress:
+        if file == STANDARD_STREAM:
+            manifest = restore_into(sys.stdin.buffer, place, progress)
+        else:
+            path = Path(file).expanduser()
+            if not path.is_file():
+                raise FileNotFound(f"The file {path} does not exist", hint="Check the path.", file_path=str(path))
+            with path.open("rb") as archive:
+                manifest = restore_into(archive, place, progress)
+    target = str(place.data) if place.database_url is None else place.describe()
     if session.as_json:
-        print_json({"data": str(data), "backup": manifest})
+        print_json({"data": target, "backup": manifest})
     else:
         click.echo(
             sanitize_text(
-                f"Restored the backup of {manifest.get('made_at')} to {data}. Check it with 'knowledge verify'."
+                f"Restored the backup of {manifest.get('made_at')} to {target}. Check it with 'knowledge verify'."
             )
         )

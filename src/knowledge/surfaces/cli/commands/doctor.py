@@ -279,7 +279,7 @@ def check_database(settings: Settings) -> Iterator[CheckResult]:
 
 def check_postgres(url: str) -> CheckResult:
     """Check that the PostgreSQL database can be opened: address, password, version, rights and schema."""
-    from knowledge.engine.runtime import open_postgres
+    from knowledge.engine.data_folder import open_postgres
 
     try:
         database = open_postgres(url)

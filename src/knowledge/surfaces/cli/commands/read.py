@@ -89,7 +89,8 @@ def format_passages(chunks: Sequence[Chunk], marked_index: int | None = None) ->
         if chunk.page != page and chunk.page is not None:
             lines.append(f"--- page {chunk.page} ---")
         if chunk.section != section and chunk.section:
-            lines.append(f"[{' › '.join(chunk.section)}]")
+            place = "" if chunk.lines is None else f", lines {chunk.lines[0]}-{chunk.lines[1]}"
+            lines.append(f"[{' › '.join(chunk.section)}{place}]")
         section, page = chunk.section, chunk.page
         if marked_index is not None:
             lines.append(f"{'>' if chunk.index == marked_index else ' '} passage {chunk.index}")

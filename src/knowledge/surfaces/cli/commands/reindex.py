@@ -28,7 +28,7 @@ FOLDER_PREFIX = "dir:"
     )
 )
 @click.option("--model", metavar="SPEC", help="Switch to this model: default, dir:PATH, hf:NAME or openai:URL#MODEL.")
-@click.option("--reread", is_flag=True, help="Read scans and images again, for the boxes of their words.")
+@click.option("--reread", is_flag=True, help="Read scans, images and source code again that an older version read.")
 @click.option("--no-wait", is_flag=True, help="With --model or --reread: return when the work has started.")
 @common_options
 @pass_session
@@ -38,8 +38,8 @@ def reindex(session: CliSession, model: str | None, reread: bool, no_wait: bool)
     Searches use the old index meanwhile. With --model all passages are embedded in the background, and the new vectors
     are used when all are done. The data folder stores the model.
 
-    With --reread only the originals of scans and images are read again that were added before the server stored where
-    each word is on its page; their texts do not change.
+    With --reread only originals are read again that an older version read: scans and images for the place of each word
+    on its page, which does not change their texts, and source code to split it by its definitions.
     """
     if reread and model is not None:
         raise click.UsageError("--reread and --model cannot be used together.")

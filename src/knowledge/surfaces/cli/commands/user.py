@@ -24,6 +24,7 @@ from knowledge.surfaces.cli.session import CliSession
 
 if TYPE_CHECKING:
     from knowledge.model import Account
+    from knowledge.model.oauth import OAuthGrant
     from knowledge.model.sessions import BrowserSession
 
 
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
         "knowledge user list",
         "knowledge user key ada --name laptop --days 90",
         "knowledge user sessions ada",
+        "knowledge user tokens ada",
         "knowledge user disable ada",
         "knowledge user remove ada",
     )
 )
 @common_options
 def user() -> None:
-    """Manage accounts, their API keys and their browser sessions."""
+    """Manage accounts, their API keys, their browser sessions and the clients that act for them."""
 
 
 @user.command(
@@ -119,6 +121,48 @@ def sessions(session: CliSession, username: str | None, revoked: tuple[int, ...]
     print_sessions(session, session.run(work))
 
 
+@user.command(
+    epilog=format_examples(
+        "knowledge user tokens ada", "knowledge user tokens ada --revoke 3", "knowledge user tokens ada --revoke-all"
+    )
+)
+@click.argument("username")
+@click.option(
+    "--revoke", "revoked", type=int, multiple=True, metavar="ID", help="Revoke these tokens; can be repeated."
+)
+@click.option("--revoke-all", is_flag=True, help="Revoke the tokens of all clients.")
+@common_options
+@pass_session
+def tokens(session: CliSession, username: str, revoked: tuple[int, ...], revoke_all: bool) -> None:
+    """List the clients that may act for USERNAME with OAuth, or revoke their tokens."""
+
+    async def work(engine: Engine) -> list[OAuthGrant]:
+        for identity in revoked:
+            await engine.oauth.revoke_of(username, identity)
+        if revoke_all:
+            await engine.oauth.revoke_all_of(username)
+        return await engine.oauth.list_of(username)
+
+    print_tokens(session, session.run(work))
+
+
+@user.command(
+    epilog=format_examples("knowledge user link ada 00u1a2b3", "knowledge user link ada auth0|5f7c --issuer URL")
+)
+@click.argument("username")
+@click.argument("subject")
+@click.option("--issuer", metavar="URL", help="Issuer of the tokens.  [default: KNOWLEDGE_OAUTH_ISSUER]")
+@common_options
+@pass_session
+def link(session: CliSession, username: str, subject: str, issuer: str | None) -> None:
+    """Let tokens of another authorization server with the claim SUBJECT act for USERNAME."""
+    known = issuer or session.settings.oauth_issuer
+    if not known:
+        raise click.UsageError("Name the issuer with --issuer, or set KNOWLEDGE_OAUTH_ISSUER.")
+    session.run(lambda engine: engine.oauth.link_subject(username, known, subject))
+    print_message(f"Tokens of {known} for '{subject}' act for {username}.")
+
+
 @user.command(epilog=format_examples("knowledge user disable ada", "knowledge user disable ada --undo"))
 @click.argument("username")
 @click.option("--undo", is_flag=True, help="Enable the account again.")
@@ -165,6 +209,22 @@ def print_sessions(session: CliSession, found: list[BrowserSession]) -> None:
         print_table(("id", "last used", "expires", "browser"), rows, right=("id",))
     else:
         print_message("There are no browser sessions.")
+
+
+def print_tokens(session: CliSession, found: list[OAuthGrant]) -> None:
+    if session.as_json:
+        from knowledge.wire.oauth import OAuthGrantsShape
+
+        print_json(OAuthGrantsShape(tuple(found)))
+    elif found:
+        rows = [
+            (str(one.id), one.client_name, " ".join(one.scopes), format_time(one.last_used_at or one.created_at),
+             format_time(one.expires_at), one.resource)
+            for one in found
+        ]  # fmt: skip
+        print_table(("id", "client", "may", "last used", "expires", "address"), rows, right=("id",))
+    else:
+        print_message("No client has tokens.")
 
 
 def read_password(ask: bool, piped: bool) -> str | None:

@@ -79,7 +79,7 @@ def format_passage(hit: Hit, question: str, full: bool) -> Text:
 def format_origin(hit: Hit) -> str:
     document = hit.document
     name = None if document.kind is DocumentKind.NOTE else document.filename
-    where = document.source_path or document.url or name or document.kind.value
+    where = hit.location or document.source_path or document.url or name or document.kind.value
     first, last = hit.indexes
     which = f"passage {first}" if first == last else f"passages {first} to {last}"
     return f"{where} · {document.collection} · document {document.id}, {which}"

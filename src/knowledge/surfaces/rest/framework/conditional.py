@@ -21,6 +21,12 @@ def matches_etag(header: str | None, tag: str) -> bool:
     return header.strip() == "*" or format_etag(tag) in given
 
 
+def parse_if_match(header: str | None) -> str | None:
+    """Return the entity tag of If-Match; None if any matches. A weak tag never matches (RFC 9110, 13.1.1)."""
+    given = "*" if header is None else header.strip()
+    return None if given == "*" else given.removeprefix('"').removesuffix('"')
+
+
 @dataclass(frozen=True, slots=True)
 class ByteRange:
     start: int

@@ -53,8 +53,8 @@ MIN_COMPRESSED_BYTES = 1024
 # and saves 4 % more.
 COMPRESSION_LEVEL = 4
 UNCOMPRESSED_PATH = re.compile(
-    rf"{PREFIX}/(session|user/login|user/api-keys|admin/users/[^/]++/api-keys|admin/(mcp-)?sessions(/[a-z]++)?"
-    r"|backup|documents/[^/]++/file)\n?"
+    rf"{PREFIX}/(session|user/login|user/api-keys(/[0-9]++/rotate)?|admin/users/[^/]++/api-keys"
+    r"|admin/(mcp-)?sessions(/[a-z]++)?|admin/oauth/[a-z/]++|(maintenance/)?backup(/[^/]++)?|documents/[^/]++/file)\n?"
 )
 """Answers with secrets, and files."""
 UNCOMPRESSED_TYPES = (

@@ -60,6 +60,7 @@ STATUS_DESCRIPTIONS = {
     403: "The caller is not allowed to do this.",
     404: "Not found.",
     409: "Conflicts with existing data.",
+    412: "The document is not the one of If-Match.",
     413: "The body is too large.",
     415: "The content type or file format is not supported.",
     422: "Validation failed.",

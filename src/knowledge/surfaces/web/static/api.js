@@ -29,12 +29,12 @@ function fail(status, text, headers) {
   return new ApiError(status, error.code ?? "unknown", error.message ?? `HTTP ${status}`, error.hint ?? "", error.details ?? {}, wait > 0 ? wait : null);
 }
 
-async function call(method, path, { body, signal, login = true } = {}) {
+async function call(method, path, { body, signal, login = true, match = null, tagged = false } = {}) {
   let answer;
   try {
     answer = await fetch(BASE + path, {
       method, signal, credentials: "same-origin", cache: "no-store",
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      headers: { ...(body !== undefined && { "Content-Type": "application/json" }), ...(match && { "If-Match": match }) },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch (error) {
@@ -45,10 +45,12 @@ async function call(method, path, { body, signal, login = true } = {}) {
   if (answer.status < 500) onReached(true);
   if (answer.status === 401 && login && onExpired) {
     await onExpired();
-    return call(method, path, { body, signal, login });
+    return call(method, path, { body, signal, login, match, tagged });
   }
   if (!answer.ok) throw fail(answer.status, await answer.text(), (name) => answer.headers.get(name));
-  return answer.status === 204 ? null : answer.json();
+  if (answer.status === 204) return null;
+  const found = await answer.json();
+  return tagged ? { found, etag: answer.headers.get("etag") } : found;
 }
 
 const get = (path, params = {}, options = {}) => {
@@ -64,8 +66,39 @@ export const logIn = (given) => post("/session", given, { login: false });
 export const logOut = () => call("DELETE", "/session", { login: false });
 export const register = (username, password) => post("/user/register", { username, password }, { login: false });
 export const sessions = () => get("/sessions");
-export const createKey = (name) => post("/user/api-keys", { name });
+export const tokens = () => get("/user/tokens");
+export const revokeToken = (id) => call("DELETE", `/user/tokens/${id}`);
+export const createKey = (name, expiresAt = null) => post("/user/api-keys", { name, expires_at: expiresAt });
 export const endSession = (id) => call("DELETE", `/sessions/${id}`);
+
+export const usage = () => get("/user/usage");
+export const keys = () => get("/user/api-keys");
+export const rotateKey = (id) => post(`/user/api-keys/${id}/rotate`);
+export const revokeKey = (id) => call("DELETE", `/user/api-keys/${id}`);
+export const changePassword = (old, wanted) => call("PUT", "/user/password", { body: { old_password: old, new_password: wanted }, login: false });
+export const deleteAccount = (password) => call("DELETE", "/user", { body: { password }, login: false });
+
+export const corpora = (params = {}) => get("/corpuses", { per_page: 100, ...params });
+export const createCorpus = (about) => post("/corpuses", about);
+export const editCorpus = (id, changes) => call("PATCH", `/corpuses/${id}`, { body: changes });
+export const deleteCorpus = (id) => call("DELETE", `/corpuses/${id}`);
+export const grants = (id) => get(`/corpuses/${id}/permissions`);
+export const grant = (id, username, permission) => post(`/corpuses/${id}/permissions`, { username, permission });
+export const revokeGrant = (id, username) => call("DELETE", `/corpuses/${id}/permissions`, { body: { username } });
+
+export const pendingCorpora = () => get("/admin/corpuses/pending");
+export const judgeCorpus = (id, verdict, body = {}) => post(`/admin/corpuses/${id}/${verdict}`, body);
+export const reviewDocuments = (id, page) => get(`/admin/corpuses/${id}/documents`, { page, per_page: 20 });
+export const reviewDocument = (id, uid, offset, limit) => get(`/admin/corpuses/${id}/documents/${uid}`, { chunk_offset: offset, chunk_limit: limit });
+const accountPath = (username) => `/admin/users/${encodeURIComponent(username)}`;
+export const accounts = () => get("/admin/users");
+export const createAccount = (username, password) => post("/admin/users", password ? { username, password } : { username });
+export const disableAccount = (username, disabled) => call("PATCH", accountPath(username), { body: { is_disabled: disabled } });
+export const removeAccount = (username) => call("DELETE", accountPath(username));
+export const issueKey = (username, name) => post(`${accountPath(username)}/api-keys`, { name });
+
+export const startMaintenance = (kind) => post(`/maintenance/${kind}`);
+export const archive = (job) => `${BASE}/maintenance/backup/${job}`;
 
 export const status = () => get("/status");
 export const search = (body, signal) => post("/search", body, { signal });
@@ -77,6 +110,30 @@ export const words = (id, page, signal) => get(`/documents/${id}/pages/${page}/w
 export const outline = (id) => get(`/documents/${id}/outline`);
 export const pageImage = (id, page, width) => `${BASE}/documents/${id}/pages/${page}?width=${width}`;
 export const original = (id) => `${BASE}/documents/${id}/file`;
+export const thumbnail = (id) => `${BASE}/documents/${id}/thumbnail`;
+export const similar = (id) => get(`/documents/${id}/similar`, { top: 6 });
+export const removeDocument = (id) => call("DELETE", `/documents/${id}`);
+export const changeMany = (body) => post("/documents/batch", body);
+
+/** A document with its ETag, and changes that are refused with 412 if it has another one. */
+export const documentWithTag = (id) => get(`/documents/${id}`, { chunk_limit: 0 }, { tagged: true });
+export const editDocument = (id, body, match) => call("PATCH", `/documents/${id}`, { body, match, tagged: true });
+export const editNote = (id, text, match) => call("PATCH", `/notes/${id}`, { body: { text }, match, tagged: true });
+export async function noteText(id) {
+  const answer = await fetch(original(id), { credentials: "same-origin", cache: "no-store" });
+  if (!answer.ok) throw fail(answer.status, await answer.text(), (name) => answer.headers.get(name));
+  return { text: await answer.text(), sha256: (answer.headers.get("etag") ?? "").replaceAll('"', "") };
+}
+
+/** All collections, page by page. */
+export async function allCollections() {
+  const found = [];
+  for (let page = 1; ; page++) {
+    const { collections: some, total } = await get("/collections", { per_page: 200, page });
+    found.push(...some);
+    if (!some.length || found.length >= total) return found;
+  }
+}
 export const map = (collection, limit) => get("/map", { collection, limit });
 export const collections = () => get("/collections", { per_page: 100 });
 

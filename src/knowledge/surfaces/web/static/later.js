@@ -3,11 +3,11 @@ import { set } from "./store.js";
 import { loadTexts } from "./words.js";
 
 const MODULES = {
-  reader: () => import("./parts/reader.js"),
+  reader: withTexts("reader", () => import("./parts/reader.js")),
   tray: () => import("./parts/tray.js"),
   add: () => import("./pages/add.js"),
   activity: () => import("./pages/activity.js"),
-  crawl: () => import("./pages/crawl.js"),
+  crawl: withTexts("crawl", () => import("./pages/crawl.js")),
   settings: withTexts("settings", () => import("./pages/settings.js")),
   login: () => import("./pages/login.js"),
   library: withTexts("library", () => import("./pages/library.js")),
@@ -27,7 +27,8 @@ function withTexts(name, load) {
   };
 }
 
-function loadStyles(name) {
+/** Load a file of styles/. */
+export function loadStyles(name) {
   return new Promise((resolve) => {
     const link = document.createElement("link");
     link.rel = "stylesheet";

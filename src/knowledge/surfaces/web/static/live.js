@@ -5,7 +5,7 @@
 import { EVENTS } from "./api.js";
 
 const NAME = "knowledge.events";
-const KINDS = ["hello", "job", "crawl", "document", "collection", "agent", "refusal", "reset"];
+const KINDS = ["hello", "job", "crawl", "document", "collection", "approval", "agent", "refusal", "reset"];
 const FIRST_WAIT_MS = 1000, LONGEST_WAIT_MS = 30_000;
 
 let report = () => {}, connected = () => {}, refused = async () => true;

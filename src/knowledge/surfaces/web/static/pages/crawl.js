@@ -10,22 +10,26 @@ import { number, say, when } from "../words.js";
 
 const OUTCOMES = ["created", "updated", "unchanged", "skipped", "failed", "removed"];
 const PER_PAGE = 50;
-let shown = { key: null, crawl: null, pages: [], total: 0, problem: null };
+const EMPTY = { key: null, crawl: null, pages: [], total: 0, problem: null };
+let shown = { ...EMPTY }, asked = null, turn = 0;
 
 const keyOf = () => `${state.route.uid}/${state.route.params.outcome ?? ""}/${state.route.params.page ?? 1}`;
 
-export const enter = () => { shown = { key: null, crawl: null, pages: [], total: 0, problem: null }; };
+export const enter = () => { [shown, asked] = [{ ...EMPTY }, null]; };
 
-/** Load the crawl again, after an event said that it has gone on. */
+/** Load the rows of the address; the answer to the newest question counts, however late the others come. */
 export async function load() {
-  const key = keyOf(), { uid, params } = state.route;
+  const key = keyOf(), mine = ++turn, { uid, params } = state.route;
+  asked = key;
   try {
     const [crawl, found] = await Promise.all([api.crawlReport(uid), api.crawlPages(uid, { outcome: params.outcome, page: params.page, per_page: PER_PAGE })]);
-    if (key === keyOf()) shown = { key, crawl, pages: found.pages, total: found.total, problem: null };
+    if (mine !== turn) return;
+    shown = { key, crawl, pages: found.pages, total: found.total, problem: null };
   } catch (error) {
+    if (mine !== turn) return;
     const problem = { status: error.status, message: error.message, hint: error.hint };
     // rows of another filter would look like the answer
-    if (key === keyOf()) shown = { ...shown, ...(shown.key === key ? {} : { pages: [], total: 0 }), key, problem };
+    shown = { ...shown, ...(shown.key === key ? {} : { pages: [], total: 0 }), key, problem };
   }
   set({});
 }
@@ -37,29 +41,31 @@ export function take(kind) {
 
 export function crawlView() {
   const key = keyOf();
-  if (shown.key !== key && shown.asked !== key) { shown.asked = key; load(); }
-  const { crawl, problem } = shown;
+  if (shown.key !== key && asked !== key) load();
+  const { crawl, problem } = shown, busy = shown.key !== key;
   if (problem && !crawl) return h("div.activity", { key: "crawl" }, h("h1", null, say("crawl")), problemView(problem, load));
   if (!crawl) return h("div.activity", { key: "crawl" }, h("h1", null, say("crawl")), waitingView());
   const running = crawl.status === "running" || crawl.status === "queued", page = Number(state.route.params.page ?? 1), pages = Math.ceil(shown.total / PER_PAGE);
   return h("div.activity", { key: "crawl" },
     h("a.quiet.up", { href: "/activity", on: linkTo("/activity") }, `‹ ${say("activity")}`),
-    h("header.head", null, h("h1", null, say("crawl")), running && h("button.quiet", { type: "button", on: { click: stop } }, say("cancel"))),
+    h("header.head", null, h("h1", null, say("crawl")), running ? h("button.quiet", { type: "button", on: { click: stop } }, say("cancel")) : h("button.quiet", { type: "button", on: { click: again } }, say("crawlAgain"))),
     h("p.facts", null, outward(crawl.url, crawl.url), " · ", when(crawl.created_at), crawl.collection && [" · ", say("inCollection", { name: crawl.collection.name })]),
     h("p.facts", { role: "status" }, running ? say("crawling", { n: crawl.pages_crawled, pending: crawl.pages_pending }) : say("crawledPages", { n: crawl.pages_crawled, failed: crawl.pages_failed, skipped: crawl.pages_skipped })),
+    h("p.facts", null, limitsOf(crawl)),
+    robotsView(crawl),
     running && h("progress", { max: 1, value: crawl.job.progress, "aria-label": say("progressOf", { name: crawl.url }) }),
     crawl.job.error && problemView(crawl.job.error),
     problem && problemView(problem, load),
     h("div.chips", { role: "group", "aria-label": say("show") }, chip("", say("all")), OUTCOMES.map((outcome) => chip(outcome, say(`outcome.${outcome}`)))),
-    h("ul.rows", null, shown.pages.map(pageView)),
-    !shown.pages.length && !problem && h("p.none", null, say("noPages")),
+    h("ul.rows", { "aria-busy": String(busy) }, shown.pages.map(pageView)),
+    !shown.pages.length && !problem && !busy && h("p.none", null, say("noPages")),
     pages > 1 && h("nav.turn", { "aria-label": say("pagesOf") },
-      h("button.quiet", { type: "button", disabled: page <= 1, on: { click: () => turn(page - 1) } }, say("previous")),
+      h("button.quiet", { type: "button", disabled: page <= 1, on: { click: () => turnTo(page - 1) } }, say("previous")),
       h("span", null, say("pageOf", { page: number(page), pages: number(pages) })),
-      h("button.quiet", { type: "button", disabled: page >= pages, on: { click: () => turn(page + 1) } }, say("next"))));
+      h("button.quiet", { type: "button", disabled: page >= pages, on: { click: () => turnTo(page + 1) } }, say("next"))));
 }
 
-const turn = (page) => go(address(state.route.path, { outcome: state.route.params.outcome, page }));
+const turnTo = (page) => go(address(state.route.path, { outcome: state.route.params.outcome, page }));
 
 function chip(outcome, label) {
   const to = address(state.route.path, { outcome: outcome || null });
@@ -74,6 +80,26 @@ function pageView(page) {
     h("div.about", null, h("p.name", { title: page.url }, title(page.url, 200)), h("p.text", null, facts), page.detail && h("p.hint", null, page.detail)),
     h("span.time", null),
     h("div.acts", null, page.document_uid && h("a.quiet", { href: `/d/${page.document_uid}`, on: linkTo(`/d/${page.document_uid}`) }, say("open"))));
+}
+
+const limitsOf = ({ recursive, max_pages: most, exclude_patterns: without }) => [recursive ? say("crawlLimit", { n: most }) : say("crawlOnePage"), without.length > 0 && say("crawlWithout", { patterns: without.join(", ") })].filter(Boolean).join(" · ");
+
+/** What robots.txt said: how many addresses it forbids, and where they are listed. */
+function robotsView(crawl) {
+  const refused = crawl.pages.filter((page) => page.reason === "robots").length, to = address(state.route.path, { outcome: "skipped" });
+  return h("p.facts", null, refused > 0 ? [say("robotsForbids", { n: refused }), " ", h("a.out", { href: to, on: linkTo(to) }, say("robotsWhich"))] : say("robotsAllows"));
+}
+
+/** Read the same site again into the same collection, with the same limits. */
+async function again() {
+  const { url, recursive, max_pages, exclude_patterns, collection } = shown.crawl;
+  try {
+    const started = await api.crawl({ url, recursive, max_pages, exclude_patterns: [...exclude_patterns], ...(collection && { source_id: collection.id }), job_uid: api.newUid() });
+    go(`/activity/crawls/${started.uid}`);
+  } catch (error) {
+    shown = { ...shown, problem: { status: error.status, message: error.message, hint: error.hint } };
+    set({});
+  }
 }
 
 async function stop() {

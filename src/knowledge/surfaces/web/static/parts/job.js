@@ -9,6 +9,8 @@ import { sendAgain, withdraw } from "../uploads.js";
 import { exactly, number, say, when } from "../words.js";
 
 const SENDING_SHARE = 0.15;
+/** Kinds of jobs that add no document. */
+export const MAINTENANCE = new Set(["verify", "reindex", "backup"]);
 
 /** Rows of uploads and jobs, each once: an upload and its job have the same UUID. */
 export function rowsOf(uploads, jobs) {
@@ -27,7 +29,7 @@ export function describe({ upload, job }) {
   switch (job.status) {
     case "queued": return { kind: "running", text: say("queued"), progress: sent, action: cancelAction(job) };
     case "processing": return { kind: "running", text: job.step || say("reading"), progress: sent + (1 - sent) * job.progress, action: cancelAction(job) };
-    case "completed": return { kind: "good", text: job.kind === "crawl" ? say("crawled") : say("ready", { n: job.chunk_count }), action: openAction(job) };
+    case "completed": return MAINTENANCE.has(job.kind) ? { kind: job.warnings.length ? "part" : "good", text: job.warnings[0] ?? say("done") } : { kind: "good", text: job.kind === "crawl" ? say("crawled") : say("ready", { n: job.chunk_count }), action: openAction(job) };
     case "partial": return { kind: "part", text: job.kind === "crawl" ? say("crawledPartly") : say("readyPartly", { n: job.chunk_count }), hint: job.warnings.join(" "), action: openAction(job) };
     case "failed": return { kind: "bad", text: job.error?.message ?? say("failed"), hint: job.error?.hint, action: retryAction(job) };
     default: return { kind: "off", text: say("cancelled"), action: retryAction(job) };

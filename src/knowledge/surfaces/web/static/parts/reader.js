@@ -3,6 +3,7 @@ import { h } from "../dom.js";
 import { narrow } from "../asking.js";
 import * as api from "../api.js";
 import { pagesView } from "./sheets.js";
+import { drawerView, toolsView } from "./document_tools.js";
 import { note, problemView, waitingView } from "./notice.js";
 import { cite, close, copyLink, currentView, isDrawable, moreText, moveTo, setView, step } from "../reading.js";
 import { state } from "../store.js";
@@ -16,6 +17,7 @@ export function readerView(alone = false) {
   const view = currentView(reader);
   return h("article.reader", { key: "reader", "aria-label": say("document"), class: alone ? "alone" : "beside" },
     headView(reader, view, alone),
+    reader.document && drawerView(reader.document),
     h("div.stage", null,
       h("div", { key: "body", class: `body ${view}`, tabindex: 0, "aria-label": say("documentBody") },
         reader.problem ? problemView(reader.problem)
@@ -40,7 +42,8 @@ function headView(reader, view, alone) {
       h("button.quiet", { type: "button", on: { click: cite } }, state.copied === "cite" ? say("copied") : say("cite")),
       h("button.quiet", { type: "button", on: { click: copyLink } }, state.copied === "link" ? say("copied") : say("link")),
       document.kind !== "note" && h("a.quiet", { href: api.original(document.uid), download: "" }, say("original")),
-      !alone && h("button.quiet.within", { type: "button", "aria-pressed": String(state.filters.in === reader.uid), on: { click: () => narrow("in", reader.uid) } }, say("searchWithin"))));
+      !alone && h("button.quiet.within", { type: "button", "aria-pressed": String(state.filters.in === reader.uid), on: { click: () => narrow("in", reader.uid) } }, say("searchWithin")),
+      toolsView(document)));
 }
 
 function factsOf(document) {

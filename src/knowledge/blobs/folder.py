@@ -1,71 +1,31 @@
-"""Content-addressed storage of originals: the file name is the SHA-256 of the content."""
+"""Originals in a folder, content-addressed: the file name is the SHA-256 of the content."""
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import os
 import secrets
 import shutil
 import threading
 import time
+import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge import failpoints
-from knowledge.errors import DiskFull, StorageFailed, TooLarge
+from knowledge.blobs.api import IsReferenced, RunLocked, StoredBlob
+from knowledge.blobs.incoming import IncomingFile, ReceivedFile, wrap_os_error
+from knowledge.errors import StorageFailed
 from knowledge.filesystem.fsync import sync_folder
 
 READ_CHUNK_BYTES = 1 << 20
 PREFIX_CHARS = 2
 """Length of the folder names below the folder of originals; others are not for originals."""
+MARKER_PREFIX = "originals-"
+"""Beginning of the name of an empty folder in the folder of originals; the rest is the id that the database knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedFile:
-    sha256: str
-    size: int
-
-
-class IncomingFile:
-    """An upload being written to the incoming folder."""
-
-    def __init__(self, path: Path, limit: int) -> None:
-        self.path = path
-        self._limit, self._size, self._hash = limit, 0, hashlib.sha256()
-        self._file = path.open("xb", buffering=0)  # unbuffered: the pieces are large
-
-    def write(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size > self._limit:
-            raise TooLarge(
-                f"The file exceeds the maximum allowed size ({self._limit >> 20} MB)",
-                size_mb=round(self._size / (1 << 20), 1),
-                max_size_mb=self._limit >> 20,
-            )
-        self._hash.update(piece)
-        rest = memoryview(piece)
-        try:
-            while rest:  # a raw write may be partial, for example on a full disk
-                rest = rest[self._file.write(rest) or 0 :]
-        except OSError as error:
-            raise wrap_os_error(error) from error
-
-    def finish(self) -> ReceivedFile:
-        os.fsync(self._file.fileno())
-        self._file.close()
-        return ReceivedFile(self._hash.hexdigest(), self._size)
-
-    def discard(self) -> None:
-        self._file.close()
-        self.path.unlink(missing_ok=True)
-
-
-RunLocked = Callable[[str, Callable[[], int]], int]
-"""Runs work on one original while no other server can; it may run the work again after a failure."""
 SHARED_GRACE_SECONDS = 600.0
 """Age from which an unreferenced original in a folder that servers share counts as left behind by a crash; before, it
 may belong to a request that another server has not committed yet."""
@@ -73,7 +33,7 @@ SHARED_INCOMING_SECONDS = 24 * 3600.0
 """Age from which an unfinished file in a folder that servers share counts as abandoned."""
 
 
-class FileStore:
+class FolderBlobs:
     """The folder of originals; a file is pinned until the row that references it is committed.
 
     Pins are per process. With `run_locked` other servers use the folder too, and may delete a file between the moment
@@ -81,8 +41,12 @@ class FileStore:
     under the lock under which others look for a row before they delete.
     """
 
-    def __init__(self, root: Path, run_locked: RunLocked | None = None) -> None:
+    def __init__(
+        self, root: Path, run_locked: RunLocked | None = None, is_held: Callable[[], bool] = lambda: False
+    ) -> None:
         self.root, self._run_locked = root, run_locked
+        self._is_held = is_held
+        """Whether a server makes a backup and needs originals that lose their rows meanwhile; a sweep deletes them."""
         self._incoming = root / "incoming"
         self._incoming.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
@@ -97,8 +61,12 @@ class FileStore:
         """Age up to which an unreferenced original may belong to a request in progress, here or on another server."""
         return 0.0 if self._run_locked is None else SHARED_GRACE_SECONDS
 
+    @property
+    def location(self) -> str:
+        return str(self.root)
+
     @contextmanager
-    def hold_deletions(self, is_referenced: Callable[[str], bool]) -> Iterator[None]:
+    def hold_deletions(self, is_referenced: IsReferenced) -> Iterator[None]:
         """Defer all deletions until the block ends."""
         with self._lock:
             self._holders += 1
@@ -114,6 +82,62 @@ class FileStore:
     def get_path(self, sha256: str) -> Path:
         return original_path(self.root, sha256)
 
+    def find_size(self, sha256: str) -> int | None:
+        try:
+            return self.get_path(sha256).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def is_known_missing(self, sha256: str) -> bool:
+        return not self.get_path(sha256).exists()
+
+    @contextmanager
+    def open_local(self, sha256: str) -> Iterator[Path]:
+        path = self.get_path(sha256)
+        if not path.exists():
+            raise FileNotFoundError(str(path))
+        yield path
+
+    def read(self, sha256: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        with self.get_path(sha256).open("rb") as file:
+            left = os.fstat(file.fileno()).st_size - start if stop is None else stop - start
+            file.seek(start)
+            while left > 0 and (piece := file.read(min(READ_CHUNK_BYTES, left))):
+                left -= len(piece)
+                yield piece
+
+    def iterate(self) -> Iterator[StoredBlob]:
+        for path in self.iter_files():
+            try:
+                status = path.stat()
+            except FileNotFoundError:  # deleted meanwhile
+                continue
+            yield StoredBlob(path.name, status.st_size, status.st_mtime)
+
+    def find_issue(self) -> str | None:
+        try:
+            os.scandir(self.root).close()
+        except OSError as error:
+            return f"Storage directory not accessible: {error.strerror}"
+        return None if os.access(self.root, os.W_OK) else "Storage directory not writable"
+
+    def find_or_make_marker(self) -> str:
+        """Return the id; two servers that start at the same time may make two, and the database keeps one."""
+        try:
+            found = [path for path in self.root.glob(f"{MARKER_PREFIX}*") if path.is_dir()]
+            if found:
+                return min(path.name.removeprefix(MARKER_PREFIX) for path in found)
+            made = uuid.uuid4().hex
+            (self.root / f"{MARKER_PREFIX}{made}").mkdir(mode=0o700)
+        except OSError as error:
+            raise StorageFailed(
+                f"The folder of originals {self.root} cannot be written: {error.strerror or error}"
+            ) from error
+        return made
+
+    def has_marker(self, marker: str) -> bool:
+        return (self.root / f"{MARKER_PREFIX}{marker}").is_dir()
+
     def open_incoming(self, limit: int) -> IncomingFile:
         try:
             return IncomingFile(self._incoming / secrets.token_hex(16), limit)
@@ -121,7 +145,7 @@ class FileStore:
             raise wrap_os_error(error) from error
 
     @contextmanager
-    def adopt_incoming(self, incoming: IncomingFile, is_referenced: Callable[[str], bool]) -> Iterator[ReceivedFile]:
+    def adopt_incoming(self, incoming: IncomingFile, is_referenced: IsReferenced) -> Iterator[ReceivedFile]:
         """Move a finished upload into place and pin it while its row is written; discard it if that fails."""
         try:
             received = incoming.finish()
@@ -156,15 +180,15 @@ class FileStore:
             if not self._pins[sha256]:
                 del self._pins[sha256]
 
-    def discard(self, sha256: str, is_referenced: Callable[[str], bool]) -> int:
+    def discard(self, sha256: str, is_referenced: IsReferenced) -> int:
         """Delete an unreferenced original and return the bytes freed."""
         if self._run_locked is None:
             return self._delete_unreferenced(sha256, is_referenced)
-        if is_referenced(sha256) or not self.get_path(sha256).exists():  # saves the lock
+        if is_referenced(sha256) or not self.get_path(sha256).exists() or self._is_held():  # saves the lock
             return 0
         return self._run_locked(sha256, lambda: self._delete_unreferenced(sha256, is_referenced))
 
-    def _delete_unreferenced(self, sha256: str, is_referenced: Callable[[str], bool]) -> int:
+    def _delete_unreferenced(self, sha256: str, is_referenced: IsReferenced) -> int:
         with self._lock:
             path = self.get_path(sha256)
             if self._pins[sha256] or is_referenced(sha256) or not path.exists():
@@ -177,7 +201,7 @@ class FileStore:
         self.on_discard(sha256)
         return size
 
-    def sweep_unreferenced(self, is_referenced: Callable[[str], bool], older_than: float = 3600.0) -> int:
+    def sweep_unreferenced(self, is_referenced: IsReferenced, older_than: float = 3600.0) -> int:
         """Delete unreferenced originals and abandoned uploads; return their number."""
         is_shared = self._run_locked is not None
         older_than = max(older_than, self.grace_seconds)
@@ -188,6 +212,9 @@ class FileStore:
             path.unlink(missing_ok=True)
         old = [path for path in self.iter_files() if path.stat().st_mtime <= horizon]
         return len(stray) + sum(bool(self.discard(path.name, is_referenced)) for path in old)
+
+    def forget_copies(self, is_referenced: IsReferenced) -> None:
+        """Do nothing: the folder has the originals themselves."""
 
     def iter_files(self) -> Iterator[Path]:
         for folder in sorted(self.root.iterdir()):
@@ -238,25 +265,3 @@ def _copy_atomically(source: Path, target: Path) -> None:
 
 def original_path(root: Path, sha256: str) -> Path:
     return root / sha256[:PREFIX_CHARS] / sha256
-
-
-def digest_file(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def wrap_os_error(error: OSError) -> StorageFailed:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull("The disk of the data folder is full", reason=str(error))
-    return StorageFailed(f"Cannot store the file: {error.strerror or error}", reason=str(error))
-
-
-async def read_pieces(path: Path, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
-    """Yield the bytes from start to before stop, or to the end of the file."""
-    with path.open("rb") as file:
-        left = path.stat().st_size - start if stop is None else stop - start
-        file.seek(start)
-        while left > 0 and (piece := file.read(min(READ_CHUNK_BYTES, left))):
-            left -= len(piece)
-            yield piece

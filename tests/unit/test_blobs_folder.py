@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.blobs.folder import FolderBlobs
 from knowledge.errors import TooLarge
-from knowledge.store.files import FileStore
 
 
-def store(files: FileStore, data: bytes) -> str:
+def store(files: FolderBlobs, data: bytes) -> str:
     incoming = files.open_incoming(1 << 20)
     incoming.write(data)
     with files.adopt_incoming(incoming, lambda _: True) as received:
@@ -19,7 +19,7 @@ def store(files: FileStore, data: bytes) -> str:
 
 
 def test_a_file_is_stored_under_its_hash(tmp_path: Path) -> None:
-    files = FileStore(tmp_path)
+    files = FolderBlobs(tmp_path)
     sha256 = store(files, b"hello")
     assert sha256 == hashlib.sha256(b"hello").hexdigest()
     assert files.get_path(sha256).read_bytes() == b"hello"
@@ -28,7 +28,7 @@ def test_a_file_is_stored_under_its_hash(tmp_path: Path) -> None:
 
 
 def test_an_unreferenced_file_is_discarded(tmp_path: Path) -> None:
-    files = FileStore(tmp_path)
+    files = FolderBlobs(tmp_path)
     sha256 = store(files, b"hello")
     assert files.discard(sha256, lambda _: True) == 0
     assert files.discard(sha256, lambda _: False) == 5
@@ -36,7 +36,7 @@ def test_an_unreferenced_file_is_discarded(tmp_path: Path) -> None:
 
 
 def test_a_pinned_file_is_not_discarded(tmp_path: Path) -> None:
-    files = FileStore(tmp_path)
+    files = FolderBlobs(tmp_path)
     incoming = files.open_incoming(100)
     incoming.write(b"pinned")
     with files.adopt_incoming(incoming, lambda _: True) as received:
@@ -45,7 +45,7 @@ def test_a_pinned_file_is_not_discarded(tmp_path: Path) -> None:
 
 
 def test_a_file_whose_row_is_not_written_is_discarded(tmp_path: Path) -> None:
-    files = FileStore(tmp_path)
+    files = FolderBlobs(tmp_path)
     kept = store(files, b"named already")
     for data in (b"unwanted", b"named already"):
         incoming = files.open_incoming(100)
@@ -56,7 +56,7 @@ def test_a_file_whose_row_is_not_written_is_discarded(tmp_path: Path) -> None:
 
 
 def test_a_file_over_the_limit_is_rejected_with_both_sizes(tmp_path: Path) -> None:
-    incoming = FileStore(tmp_path).open_incoming(2 << 20)
+    incoming = FolderBlobs(tmp_path).open_incoming(2 << 20)
     with pytest.raises(TooLarge) as caught:
         incoming.write(b"x" * (3 << 20))
     assert caught.value.details == {"size_mb": 3.0, "max_size_mb": 2}
@@ -65,7 +65,7 @@ def test_a_file_over_the_limit_is_rejected_with_both_sizes(tmp_path: Path) -> No
 
 
 def test_the_sweep_deletes_only_old_unreferenced_files(tmp_path: Path) -> None:
-    files = FileStore(tmp_path)
+    files = FolderBlobs(tmp_path)
     kept, lost = store(files, b"kept"), store(files, b"lost")
     (tmp_path / "incoming" / "half").write_bytes(b"half a file")
     assert files.sweep_unreferenced(lambda sha256: sha256 == kept, older_than=3600) == 0

@@ -1,0 +1,1 @@
+"""Originals in an S3 bucket; needs the extra `cluster`."""

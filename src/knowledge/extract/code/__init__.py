@@ -1,0 +1,1 @@
+"""Source code by structure: tree-sitter finds the definitions of a file, and its lines are divided between them."""
