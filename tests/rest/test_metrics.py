@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from safetensors.numpy import save_file
 
@@ -44,7 +43,7 @@ def get_metrics(server: ServerProcess, **headers: str) -> httpx.Response:
 
 def scrape(server: ServerProcess) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Return the samples by name and labels."""
-    found: Iterator[Metric] = text_string_to_metric_families(get_metrics(server, **OPERATOR).text)
+    found = text_string_to_metric_families(get_metrics(server, **OPERATOR).text)
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in found
@@ -66,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         "KB_API_KEY": KEY, "KB_MCP_API_KEY": MCP_KEY, "KNOWLEDGE_EMBEDDING": f"dir:{model}",
         "KNOWLEDGE_LOG_LEVEL": "warning",
     }  # fmt: skip
-    with run_server_process(folder, **settings) as started:
+    with run_server_process(folder, preexec=None, **settings) as started:
         started.http.headers.update(OPERATOR)
         started.http.post("/collections", json={"title": "Confidential"}).raise_for_status()
         note = {"note": "The zanzibar ledger lists every ship.", "title": "Quarterly", "collection": "Confidential"}

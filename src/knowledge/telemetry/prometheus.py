@@ -31,7 +31,8 @@ Series = TypeVar("Series", Counter, Histogram)
 @cache
 def start_recording() -> None:
     """Record the metrics of this process from now on; a second call changes nothing."""
-    disable_created_metrics()  # the time at which each series began, which doubles their number
+    # The time at which each series began would double the number of series.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=REGISTRY)
     for tally in TALLIES:
