@@ -1,6 +1,7 @@
 """Measures search quality on judged questions through the REST API; all tables are Markdown.
 
     python benchmarks/quality.py [FOLDER...] [--sample N] [--modes text,vector,hybrid,rerank] [--data DIR] [--together]
+        [--save FILE] [--before FILE]
 
 A folder contains corpus.jsonl {_id, title, text}, queries.jsonl {_id, text} and qrels.tsv (query, document, grade), as
 BEIR collections do, and optionally unanswerable.jsonl {text}. Each becomes a collection of one server. Without a folder
@@ -13,12 +14,14 @@ the pages and questions of tests/quality are used. The tables show
 - the shares of answerable and unanswerable questions with a relevance of at least 0.3 to 0.9.
 
 --sample limits the questions of a set, always to the same ones; reranking takes a third of a second for each. --data
-keeps the data folder for the next run, because embedding ten thousand documents takes minutes.
+keeps the data folder for the next run, because embedding ten thousand documents takes minutes. --save writes the
+nDCG@10 of each question, and --before compares them with those of an earlier run of the same questions.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,6 +71,11 @@ def run_benchmark(server: BenchmarkServer, sets: Sequence[JudgedSet], arguments:
     found = measure_sets(searcher, sets, modes)
     tables.print_measures(found)
     tables.print_differences(found)
+    scores = {name: {mode: [a.ndcg for a in answers] for mode, answers in by.items()} for name, by in found.items()}
+    if arguments.save:
+        arguments.save.write_text(json.dumps(scores), "utf-8")
+    if arguments.before:
+        tables.print_changes(scores, json.loads(arguments.before.read_text("utf-8")))
     if "hybrid" in modes and len(sets) > 1:
         tables.print_calibration(found, ask_foreign_questions(searcher, sets))
     if arguments.together:
@@ -96,6 +104,8 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="maximum number of questions per set; default: all")
     parser.add_argument("--budget-ms", type=int, help="time limit of reranking, instead of the server's setting")
     parser.add_argument("--data", type=Path, help="data folder that is kept for the next run")
+    parser.add_argument("--save", type=Path, help="file for the nDCG@10 of each question")
+    parser.add_argument("--before", type=Path, help="file that --save wrote in an earlier run, to compare with")
     parser.add_argument("--together", action="store_true", help="also search all sets together")
     add_json_option(parser)
     arguments = parser.parse_args()

@@ -16,6 +16,9 @@ PAIRS = (("hybrid", "text"), ("hybrid", "vector"), ("rerank", "hybrid"))
 AnswersBySet = dict[str, dict[str, list[RankedAnswer]]]
 """Answers by set and mode, in the order of the questions."""
 
+ScoresBySet = dict[str, dict[str, list[float]]]
+"""The nDCG@10 of each question by set and mode."""
+
 
 @dataclass(frozen=True)
 class MixedAnswers:
@@ -69,6 +72,25 @@ def print_differences(found: AnswersBySet) -> None:
             lines.append([f"{better} − {worse}", *map(format_interval, shown)])
     if lines:
         print_table("Differences of nDCG@10, with 95 % intervals (paired)", ["", *found, "mean of the sets"], lines)
+
+
+def print_changes(after: ScoresBySet, before: ScoresBySet) -> None:
+    """Print the change of nDCG@10 since an earlier run, for the sets and modes of both."""
+    lines = [
+        [
+            name,
+            str(len(new)),
+            mode,
+            f"{mean(old):.4f}",
+            f"{mean(new):.4f}",
+            format_interval(bootstrap_difference(new, old)),
+        ]
+        for name, modes in after.items()
+        for mode, new in modes.items()
+        if (old := before.get(name, {}).get(mode)) is not None
+    ]
+    head = ["set", "n", "mode", "before", "after", "difference"]
+    print_table("Change of nDCG@10, with 95 % intervals (paired)", head, lines)
 
 
 def best_scores(answers: Sequence[RankedAnswer]) -> list[float]:

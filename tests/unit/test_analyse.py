@@ -189,6 +189,7 @@ def test_a_text_matches_itself(text: str) -> None:
         ("Le renard brun saute par-dessus le chien paresseux et s'enfuit dans la forêt.", "fr"),
         ("東京都は日本の首都です。人口は約千四百万人です。", "ja"),
         ("Москва является столицей России.", "ru"),
+        ("Çoban koyunlarını mayıs başında kırkıyor.", "tr"),
     ],
 )
 def test_the_language_of_a_text_is_detected(text: str, code: str) -> None:
@@ -200,12 +201,34 @@ def test_the_language_of_a_text_is_detected(text: str, code: str) -> None:
     [
         "",
         "buy milk",
+        "Call Ayşe Yılmaz about the invoice tomorrow",
+        "Acest oraş este foarte frumos şi vechi",
         "for (i = 0; i < n; i++) { a[i] = b[i] * c[i]; if (a[i] > 7) { return -1; } }  // x[0] = {1, 2, 3};",
         "The fox jumps over the dog and runs into the wood. Der braune Fuchs springt über den Hund in den Wald hinein.",
     ],
 )
 def test_short_mixed_texts_and_code_have_no_language(text: str) -> None:
     assert detect_language(text) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("דבורה", "הדבורים מייצרות דבש"),
+        ("מהברד", "נזקים של ברד"),
+        ("מדפסות", "המדפסת נעצרת"),
+        ("שָׁלוֹם", "שלום"),
+        ("וטרינר", "הווטרינר מחסן כלבים"),
+        ("servers", "השרת server"),
+    ],
+)
+def test_hebrew_words_match_without_prefixes_and_endings(question: str, text: str) -> None:
+    assert matches(question, text, "he")
+
+
+def test_short_hebrew_words_are_not_shortened() -> None:
+    assert not matches("רד", "ברד", "he")
+    assert analyzer.extract_terms("שלג בית ה", "he") == ["שלג", "בית", "ה"]
 
 
 # -- misspelt words -------------------------------------------------------------------------------

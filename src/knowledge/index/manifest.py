@@ -8,7 +8,7 @@ from pathlib import Path
 
 from knowledge.index.append_only_files import IndexDamaged, write_atomically
 
-MANIFEST_VERSION = 5
+MANIFEST_VERSION = 6
 # Increase it for a new file layout, text analysis or term hash; other versions are rebuilt.
 MANIFEST_NAME = "manifest.json"
 

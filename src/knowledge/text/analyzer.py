@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 import Stemmer
 
 from knowledge.index.api import QueryTerms
+from knowledge.text.hebrew import stem_hebrew
 from knowledge.text.stop_words import STOP_WORDS
 
 __all__ = [
@@ -274,6 +275,7 @@ _SCRIPTS = (
     ("\u0370", "\u03ff", "el", ("el",)),
     ("\u0400", "\u052f", "ru", ("ru", "sr")),
     ("\u0530", "\u058f", "hy", ("hy",)),
+    ("\u0590", "\u05ff", "he", ("he", "yi")),
     ("\u0600", "\u06ff", "ar", ("ar",)),
     ("\u0900", "\u097f", "hi", ("hi", "ne")),
     ("\u0b80", "\u0bff", "ta", ("ta",)),
@@ -300,7 +302,10 @@ def _normalise_word(word: str, language: str) -> str:
 
 
 def _stem_word(word: str, language: str) -> str:
-    stemmer = _load_stemmer(_choose_stem_language(word, language))
+    code = _choose_stem_language(word, language)
+    if code == "he":
+        return stem_hebrew(word)
+    stemmer = _load_stemmer(code)
     if stemmer is None:
         return word
     with _STEMMER_LOCK:

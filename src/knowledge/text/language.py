@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[^\W\d_]+")
 _MIN_PROBABILITY = 0.95
-_MIN_LATIN_LETTERS, _MIN_LETTERS = 60, 12
+_MIN_LATIN_LETTERS, _MIN_TURKISH_LETTERS, _MIN_LETTERS = 60, 24, 12
 """Minimum letters for a detection; Latin letters are shared by many languages and need more."""
+_TURKISH_LETTERS = frozenset("ığşİĞŞ")
+"""Latin letters that hardly any other language has; English stems would not join the forms of a short Turkish note."""
 _LANGUAGE_ALIASES = {"iw": "he", "fil": "tl", "nb": "no", "nn": "no"}
 _DETECTOR_LOCK = threading.Lock()
 
@@ -26,15 +28,24 @@ def detect_language(text: str) -> str | None:
     sample = text[:4000]
     letters = "".join(filter(str.isalpha, sample))
     latin = len(letters) if letters.isascii() else sum(letter < "\u0370" for letter in letters)
-    fewest = _MIN_LATIN_LETTERS if 2 * latin >= len(letters) else _MIN_LETTERS
+    is_latin = 2 * latin >= len(letters)
+    if is_latin and len(letters) < _MIN_LATIN_LETTERS:
+        return _detect_short_turkish(sample, len(letters))
     readable = len(letters) + sum(map(str.isspace, sample))
-    if len(letters) < fewest or readable < 0.85 * len(sample):
+    if len(letters) < _MIN_LETTERS or readable < 0.85 * len(sample):
         return None
     middle = len(sample) // 2
     whole, *halves = (_detect_if_sure(part) for part in (sample, sample[:middle], sample[middle:]))
     if whole is None or any(half not in (whole, None) for half in halves):
         return None
     return whole if whole == DEFAULT_LANGUAGE or not _reads_like_english(sample, whole) else None
+
+
+def _detect_short_turkish(text: str, letters: int) -> str | None:
+    """Return Turkish for a sentence in it, which its letters show; other short texts in Latin letters are unknown."""
+    if letters < _MIN_TURKISH_LETTERS or _TURKISH_LETTERS.isdisjoint(text) or _detect_if_sure(text) != "tr":
+        return None
+    return None if _reads_like_english(text, "tr") else "tr"
 
 
 def _reads_like_english(sample: str, detected: str) -> bool:
