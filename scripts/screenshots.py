@@ -1,7 +1,8 @@
-"""Takes the pictures of the README and the quickstart from the real page (`make screenshots`).
+"""Takes pictures of every page from real servers (`make screenshots`).
 
-A server with the default model gets a small invented library; Chromium opens the page in light and dark colours, wide
-and on a phone. The pictures are written to docs/images as WebP. KNOWLEDGE_TEST_BROWSER names another Chromium.
+A server with the default model gets a small invented library, another one accounts; Chromium opens the pages in light
+and dark colours, wide and on a phone. The few pictures of the documentation are written to docs/images as WebP, those
+of every page to build/screenshots. KNOWLEDGE_TEST_BROWSER names another Chromium.
 """
 
 from __future__ import annotations
@@ -13,21 +14,28 @@ import sys
 import tempfile
 from pathlib import Path
 
+import httpx
 from PIL import Image
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
-from scripts.pictures.library import NOTES, QUESTION, make_samples
+from scripts.pictures.library import NOTES, QUESTION, make_samples, read_logbook
+from scripts.pictures.people import SharedServer, run_shared_server
+from scripts.pictures.tour import PHONE, WIDE, take_tour
 
 from tests.support.browser import NO_BROWSER, find_browser, list_flags
 from tests.support.server_process import ServerProcess, run_server_process_on_port
+from tests.support.web_site import SiteReply, WebSite, serve_site
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-WIDE: ViewportSize = {"width": 1440, "height": 900}
+TOUR = Path(__file__).parents[1] / "build" / "screenshots"
 MEDIUM: ViewportSize = {"width": 1040, "height": 660}
-PHONE: ViewportSize = {"width": 390, "height": 780}
-SCALE, QUALITY = 1.5, 80
+SCALE, QUALITIES, MAX_BYTES = 1.5, (80, 72, 64, 56, 48), 150_000
 GAP, BOARD = 48, (128, 128, 128)
 WAIT_MS = 60_000
-SETTINGS = {"KNOWLEDGE_EMBEDDING": "default", "KNOWLEDGE_RERANKER": "none"}
+SETTINGS = {
+    "KNOWLEDGE_EMBEDDING": "default", "KNOWLEDGE_RERANKER": "none", "KNOWLEDGE_QUERY_LOG": "1",
+    "KNOWLEDGE_CRAWL_ALLOW": "127.0.0.1", "KNOWLEDGE_CRAWL_DELAY": "0",
+}  # fmt: skip
+UNANSWERED = ("who repairs the crane on the pier", "opening hours of the fish market", "warranty of the old inverter")
 FONT_RULE = """<match target="pattern"><test name="family" qual="any"><string>{asked}</string></test>
 <edit name="family" mode="assign" binding="strong"><string>{used}</string></edit></match>
 """
@@ -51,14 +59,34 @@ def fill(server: ServerProcess) -> None:
     """Add the library and wait until everything can be found."""
     for name in ("research", "operations", "harbour", "office"):
         server.http.post("/collections", json={"name": name, "title": name.capitalize()}).raise_for_status()
-    for note in NOTES:
-        fields = {"note": note.text, "collection": note.collection, "tags": list(note.tags)}
+    for note in [*read_logbook(), *NOTES]:
+        fields = {"note": note.text, "title": note.title, "collection": note.collection, "tags": list(note.tags)}
         job = server.http.post("/jobs", json=fields)
         assert server.wait_for_outcome(job)["status"] == "completed"
     for sample in make_samples():
         fields = {"collection": sample.collection, "tags": list(sample.tags)}
         job = server.http.post("/jobs", files={"file": (sample.filename, sample.content)}, data=fields)
         assert server.wait_for_outcome(job)["status"] == "completed", sample.filename
+
+
+def use(server: ServerProcess, site: WebSite) -> dict[str, str]:
+    """Crawl a site, ask, and connect an agent; return the UUIDs that the addresses of the tour need."""
+    site.put_page("/", "/tides", "/tides/springs", "/missing", "/private/plans", title="Tide tables of the bay")
+    site.put_page("/tides", title="Tides of this week")
+    site.put_page("/tides/springs", title="Spring tides")
+    site.pages["/robots.txt"] = SiteReply("User-agent: *\nDisallow: /private/\n", content_type="text/plain")
+    crawl = server.crawl(f"{site.url}/", recursive=True, max_pages=10)
+    for question in UNANSWERED:
+        server.http.post("/search", json={"query": question}).raise_for_status()
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "2"}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    accept = {"Accept": "application/json, text/event-stream", "User-Agent": "claude-code/2"}
+    httpx.post(f"{server.url}/mcp", json=call, headers=accept).raise_for_status()
+
+    def find(title: str) -> str:
+        return str(server.http.get("/documents", params={"q": title}).json()["documents"][0]["uid"])
+
+    return {"paper": find("Summer loss"), "handbook": find("handbook"), "note": find("Slipway"), "crawl": crawl["uid"]}
 
 
 async def open_page(browser: Browser, size: ViewportSize, theme: str, *, phone: bool = False) -> Page:
@@ -100,8 +128,12 @@ async def take(page: Page) -> Image.Image:
 
 
 def save(picture: Image.Image, name: str) -> None:
+    """Write the picture in the best quality that keeps it small."""
     path = IMAGES / f"{name}.webp"
-    picture.save(path, "WEBP", quality=QUALITY, method=6)
+    for quality in QUALITIES:
+        picture.save(path, "WEBP", quality=quality, method=6)
+        if path.stat().st_size <= MAX_BYTES:
+            break
     sys.stdout.write(f"{path.relative_to(IMAGES.parents[1])}  {path.stat().st_size / 1024:.0f} KB\n")
 
 
@@ -114,13 +146,18 @@ def put_side_by_side(left: Image.Image, right: Image.Image) -> Image.Image:
     return board
 
 
-async def take_pictures(server: ServerProcess, empty: ServerProcess, fonts: Path) -> None:
+async def take_pictures(
+    server: ServerProcess, empty: ServerProcess, shared: SharedServer, uids: dict[str, str], fonts: Path
+) -> None:
     expect.set_options(timeout=WAIT_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=find_browser(), args=[*list_flags(), "--font-render-hinting=none"],
             env={**os.environ, "FONTCONFIG_FILE": str(fonts)},
         )  # fmt: skip
+        await take_tour(browser, server.url, shared, uids, TOUR)
+        if "--tour" in sys.argv:
+            return
         for theme in ("light", "dark"):
             page = await open_page(browser, WIDE, theme)
             await ask(page, server)
@@ -164,9 +201,11 @@ def main() -> None:
         with (
             run_server_process_on_port(0, full, SETTINGS) as server,
             run_server_process_on_port(0, empty, SETTINGS) as other,
+            run_shared_server(Path(folder, "shared")) as shared,
+            serve_site() as site,
         ):
             fill(server)
-            asyncio.run(take_pictures(server, other, fonts))
+            asyncio.run(take_pictures(server, other, shared, use(server, site), fonts))
 
 
 if __name__ == "__main__":
