@@ -35,20 +35,32 @@ SETTINGS = {
     "KNOWLEDGE_EMBEDDING": "default", "KNOWLEDGE_RERANKER": "none", "KNOWLEDGE_QUERY_LOG": "1",
     "KNOWLEDGE_CRAWL_ALLOW": "127.0.0.1", "KNOWLEDGE_CRAWL_DELAY": "0",
 }  # fmt: skip
+SITE = {
+    "/": (
+        "Tide tables of the bay",
+        "High and low water at the harbour wall, in summer time, with the heights in metres.",
+    ),
+    "/tides": ("Tides of this week", "On Monday high water is at 6.12 and 18.37, with 3.9 metres in the evening."),
+    "/tides/springs": ("Spring tides", "Spring tides follow the new and the full moon by two days."),
+}
 UNANSWERED = ("who repairs the crane on the pier", "opening hours of the fish market", "warranty of the old inverter")
 FONT_RULE = """<match target="pattern"><test name="family" qual="any"><string>{asked}</string></test>
-<edit name="family" mode="assign" binding="strong"><string>{used}</string></edit></match>
+<edit name="family" mode="assign" binding="strong">{used}</edit></match>
 """
-FONTS = {
-    **dict.fromkeys(("system-ui", "sans", "sans-serif", "DejaVu Sans"), "Liberation Sans"),
-    **dict.fromkeys(("monospace", "ui-monospace", "DejaVu Sans Mono"), "Liberation Mono"),
+FONTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("system-ui", "sans", "sans-serif", "DejaVu Sans"), ("Liberation Sans", "DejaVu Sans Condensed")),
+    **dict.fromkeys(("monospace", "ui-monospace", "DejaVu Sans Mono"), ("Liberation Mono", "DejaVu Sans Mono")),
+    **dict.fromkeys(("serif", "ui-serif", "DejaVu Serif"), ("Liberation Serif", "DejaVu Serif Condensed")),
 }
 """Instead of DejaVu, the wide default of a bare Debian, fonts with the widths that most systems have."""
 
 
 def write_font_rules(path: Path) -> None:
     """Write a configuration of fontconfig for the browser."""
-    rules = "".join(FONT_RULE.format(asked=asked, used=used) for asked, used in FONTS.items())
+    rules = "".join(
+        FONT_RULE.format(asked=asked, used="".join(f"<string>{each}</string>" for each in used))
+        for asked, used in FONTS.items()
+    )
     system = '<include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
     path.write_text(
         f'<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>{rules}{system}</fontconfig>'
@@ -71,11 +83,12 @@ def fill(server: ServerProcess) -> None:
 
 def use(server: ServerProcess, site: WebSite) -> dict[str, str]:
     """Crawl a site, ask, and connect an agent; return the UUIDs that the addresses of the tour need."""
-    site.put_page("/", "/tides", "/tides/springs", "/missing", "/private/plans", title="Tide tables of the bay")
-    site.put_page("/tides", title="Tides of this week")
-    site.put_page("/tides/springs", title="Spring tides")
+    for path, (title, text) in SITE.items():
+        links = ("/tides", "/tides/springs", "/missing", "/private/plans") if path == "/" else ()
+        site.put_page(path, *links, title=title, text=text)
     site.pages["/robots.txt"] = SiteReply("User-agent: *\nDisallow: /private/\n", content_type="text/plain")
-    crawl = server.crawl(f"{site.url}/", recursive=True, max_pages=10)
+    harbour = next(each for each in server.http.get("/collections").json()["collections"] if each["name"] == "harbour")
+    crawl = server.crawl(f"{site.url}/", recursive=True, max_pages=10, source_id=harbour["id"])
     for question in UNANSWERED:
         server.http.post("/search", json={"query": question}).raise_for_status()
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "2"}}
@@ -86,7 +99,10 @@ def use(server: ServerProcess, site: WebSite) -> dict[str, str]:
     def find(title: str) -> str:
         return str(server.http.get("/documents", params={"q": title}).json()["documents"][0]["uid"])
 
-    return {"paper": find("Summer loss"), "handbook": find("handbook"), "note": find("Slipway"), "crawl": crawl["uid"]}
+    asked = server.http.post("/search", json={"query": QUESTION}).json()["results"]
+    paper, handbook, note = find("Summer loss"), find("handbook"), find("Slipway")
+    passage = next(str(hit["chunk_index"]) for hit in asked if hit["document_uid"] == paper)
+    return {"passage": passage, "paper": paper, "handbook": handbook, "note": note, "crawl": crawl["uid"]}
 
 
 async def open_page(browser: Browser, size: ViewportSize, theme: str, *, phone: bool = False) -> Page:

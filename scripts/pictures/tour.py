@@ -35,7 +35,7 @@ OPEN_VIEWS = (
     View("home", "/", ".recent a", is_main=True, on_phone=True),
     View("search", f"/?q={ASKED}", ".hit", is_main=True, on_phone=True),
     View("nothing-clear", "/?q=quantum+chromodynamics", ".note"),
-    View("reader", f"/?q={ASKED}&d={{paper}}&at=0", ".boxes rect", is_main=True, on_phone=True),
+    View("reader", f"/?q={ASKED}&d={{paper}}&at={{passage}}", ".boxes rect", is_main=True, on_phone=True),
     View("reader-text", "/d/{handbook}?view=text", ".prose"),
     View("library", "/library", "tbody tr", is_main=True, on_phone=True),
     View("library-pictures", "/library", ".pictures li", is_main=True, on_phone=True, press="Pictures"),
@@ -89,7 +89,8 @@ async def visit(page: Page, url: str, views: tuple[View, ...], look: str, folder
         if view.press:
             await page.get_by_role("button", name=view.press, exact=True).click()
         await expect(page.locator(view.sign).first).to_be_visible()
-        await page.wait_for_load_state("load")
+        for picture in await page.locator(".picture img, .sheet:first-child img").all():
+            await expect(picture).to_have_js_property("complete", True)
         await shoot(page, folder / f"{view.name}-{look}.jpg")
         if view.press:
             await page.evaluate("localStorage.clear()")
@@ -128,5 +129,3 @@ async def take_tour(browser: Browser, url: str, shared: SharedServer, uids: dict
             await visit(page, shared.url, ADMIN_VIEWS, look, folder, uids)
         async with open_page(browser, theme, size) as page:
             await show_consent(page, shared, look, folder)
-
-

@@ -23,7 +23,7 @@ export function applyTheme(theme) {
 }
 
 function navLink(path, label, busy = 0) {
-  const { page } = state.route, here = path === "/" ? page === "search" || page === "document" : state.route.path.startsWith(path);
+  const { page } = state.route, at = page === "insight" ? "/agents" : state.route.path, here = path === "/" ? page === "search" || page === "document" : at.startsWith(path);
   const to = path === "/" && page !== "search" && state.question ? `/?q=${encodeURIComponent(state.question.trim())}` : path;
   return h("a", { key: path, href: to, "aria-current": here ? "page" : null, on: linkTo(to) }, label, busy > 0 && h("span.busy", null, String(busy), h("span.hidden", null, ` ${say("running")}`)));
 }
