@@ -2,24 +2,26 @@
 
 A server with the default model gets a small invented library, another one accounts; Chromium opens the pages in light
 and dark colours, wide and on a phone. The few pictures of the documentation are written to docs/images as WebP, those
-of every page to build/screenshots. KNOWLEDGE_TEST_BROWSER names another Chromium.
+of every page to build/screenshots; `--tour` takes only these. KNOWLEDGE_TEST_BROWSER names another Chromium.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import os
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import httpx
 from PIL import Image
-from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
+from playwright.async_api import Page, ViewportSize, async_playwright, expect
 from scripts.pictures.library import NOTES, QUESTION, make_samples, read_logbook
 from scripts.pictures.people import SharedServer, run_shared_server
-from scripts.pictures.tour import PHONE, WIDE, take_tour
+from scripts.pictures.tour import PHONE, WAIT_MS, WIDE, open_page, take_tour
 
 from tests.support.browser import NO_BROWSER, find_browser, list_flags
 from tests.support.server_process import ServerProcess, run_server_process_on_port
@@ -27,10 +29,10 @@ from tests.support.web_site import SiteReply, WebSite, serve_site
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 TOUR = Path(__file__).parents[1] / "build" / "screenshots"
+LARGE: ViewportSize = {"width": 1200, "height": 720}
 MEDIUM: ViewportSize = {"width": 1040, "height": 660}
-SCALE, QUALITIES, MAX_BYTES = 1.5, (80, 72, 64, 56, 48), 150_000
+QUALITIES, WIDTHS, MAX_BYTES = (80, 70, 60), (2160, 1800, 1440), 150_000
 GAP, BOARD = 48, (128, 128, 128)
-WAIT_MS = 60_000
 SETTINGS = {
     "KNOWLEDGE_EMBEDDING": "default", "KNOWLEDGE_RERANKER": "none", "KNOWLEDGE_QUERY_LOG": "1",
     "KNOWLEDGE_CRAWL_ALLOW": "127.0.0.1", "KNOWLEDGE_CRAWL_DELAY": "0",
@@ -105,15 +107,6 @@ def use(server: ServerProcess, site: WebSite) -> dict[str, str]:
     return {"passage": passage, "paper": paper, "handbook": handbook, "note": note, "crawl": crawl["uid"]}
 
 
-async def open_page(browser: Browser, size: ViewportSize, theme: str, *, phone: bool = False) -> Page:
-    context = await browser.new_context(
-        viewport=size, locale="en-GB", color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce",
-        device_scale_factor=2 if phone else SCALE, is_mobile=phone, has_touch=phone,
-    )  # fmt: skip
-    context.set_default_timeout(WAIT_MS)
-    return await context.new_page()
-
-
 async def ask(page: Page, server: ServerProcess) -> None:
     """Type the question twice: the first time warms up the model."""
     for _ in range(2):
@@ -144,10 +137,12 @@ async def take(page: Page) -> Image.Image:
 
 
 def save(picture: Image.Image, name: str) -> None:
-    """Write the picture in the best quality that keeps it small."""
+    """Write the picture in the best quality that keeps it small, or smaller."""
     path = IMAGES / f"{name}.webp"
-    for quality in QUALITIES:
-        picture.save(path, "WEBP", quality=quality, method=6)
+    for quality, width in itertools.product(QUALITIES, WIDTHS):
+        smaller = picture.copy()
+        smaller.thumbnail((width, picture.height), Image.Resampling.LANCZOS)
+        smaller.save(path, "WEBP", quality=quality, method=6)
         if path.stat().st_size <= MAX_BYTES:
             break
     sys.stdout.write(f"{path.relative_to(IMAGES.parents[1])}  {path.stat().st_size / 1024:.0f} KB\n")
@@ -179,11 +174,20 @@ async def take_pictures(
             await ask(page, server)
             await open_passage(page)
             save(await take(page), f"reader-{theme}")
-            phone = await open_page(browser, PHONE, theme, phone=True)
+            await page.set_viewport_size(LARGE)
+            await page.goto(f"{server.url}/map?q={quote_plus(QUESTION)}")
+            await expect(page.locator(".groups-list mark").first).to_be_visible()
+            save(await take(page), f"map-{theme}")
+            phone = await open_page(browser, PHONE, theme)
             await ask(phone, server)
             results = await take(phone)
             await open_passage(phone)
             save(put_side_by_side(results, await take(phone)), f"phone-{theme}")
+        page = await open_page(browser, LARGE, "light")
+        for name, sign in (("library", "tbody tr"), ("agents", ".toolset")):
+            await page.goto(f"{server.url}/{name}")
+            await expect(page.locator(sign).first).to_be_visible()
+            save(await take(page), f"{name}-light")
         page = await open_page(browser, MEDIUM, "light")
         await add_files(page, empty)
         save(await take(page), "activity-light")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,16 +61,14 @@ ACCOUNT_VIEWS = (
 )
 
 
-@asynccontextmanager
-async def open_page(browser: Browser, theme: str, size: ViewportSize = WIDE) -> AsyncIterator[Page]:
+async def open_page(browser: Browser, size: ViewportSize, theme: str) -> Page:
     phone = size == PHONE
     context = await browser.new_context(
         viewport=size, locale="en-GB", color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce",
         device_scale_factor=PHONE_SCALE if phone else SCALE, is_mobile=phone, has_touch=phone,
     )  # fmt: skip
     context.set_default_timeout(WAIT_MS)
-    yield await context.new_page()
-    await context.close()
+    return await context.new_page()
 
 
 async def shoot(page: Page, path: Path) -> None:
@@ -118,14 +114,16 @@ async def show_consent(page: Page, shared: SharedServer, look: str, folder: Path
 async def take_tour(browser: Browser, url: str, shared: SharedServer, uids: dict[str, str], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for look, theme, size in (("light", "light", WIDE), ("dark", "dark", WIDE), ("phone", "light", PHONE)):
-        async with open_page(browser, theme, size) as page:
-            await visit(page, url, OPEN_VIEWS, look, folder, uids)
-        async with open_page(browser, theme, size) as page:
-            await visit(page, shared.url, ENTRY_VIEWS, look, folder, uids)
-            await log_in(page, shared.url, "ada")
-            await visit(page, shared.url, ACCOUNT_VIEWS, look, folder, uids)
-        async with open_page(browser, theme, size) as page:
-            await log_in(page, shared.url, "root")
-            await visit(page, shared.url, ADMIN_VIEWS, look, folder, uids)
-        async with open_page(browser, theme, size) as page:
-            await show_consent(page, shared, look, folder)
+        page = await open_page(browser, size, theme)
+        await visit(page, url, OPEN_VIEWS, look, folder, uids)
+        await page.context.close()
+        page = await open_page(browser, size, theme)
+        await visit(page, shared.url, ENTRY_VIEWS, look, folder, uids)
+        await log_in(page, shared.url, "ada")
+        await visit(page, shared.url, ACCOUNT_VIEWS, look, folder, uids)
+        await page.context.clear_cookies()
+        await log_in(page, shared.url, "root")
+        await visit(page, shared.url, ADMIN_VIEWS, look, folder, uids)
+        await page.context.clear_cookies()
+        await show_consent(page, shared, look, folder)
+        await page.context.close()
