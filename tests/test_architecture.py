@@ -22,6 +22,7 @@ LAYERS: list[set[str]] = [
     {"wire"},
     {"split", "text"},
     {"extract", "embed", "store", "index", "blobs"},
+    {"telemetry"},
     {"config", "error_codes", "failpoints", "filesystem", "malloc", "retry_after"},
     {"errors"},
     {"model", "version"},
@@ -52,6 +53,7 @@ THIRD_PARTIES: dict[str, set[str]] = {
     "office_oxide": {"extract"},
     "tesserocr": {"extract"},
     "selectolax": {"extract", "engine"},
+    "prometheus_client": {"telemetry"},
     "argon2": {"engine", "surfaces", "store"},
 }
 PRIVATE_NAMES_ALLOWED = {"mcp"}

@@ -74,6 +74,7 @@ BOXES = {
 FOUNDATION = {
     "config": "settings",
     "filesystem": "file modes, fsync",
+    "telemetry": "metrics",
     "failpoints": "crash tests",
     "malloc": "free memory",
     "retry_after": "HTTP header",

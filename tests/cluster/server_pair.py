@@ -34,9 +34,10 @@ def check_ready(server: ServerProcess) -> bool:
     return httpx.get(f"{server.url}/ready", timeout=10, verify=False).status_code == httpx.codes.OK
 
 
-def add_note(server: ServerProcess, text: str, title: str = "") -> int:
-    """Add a note and return its job; raises if it was not accepted."""
-    answer = server.http.post("/jobs", json={"note": text, "title": title or text[:40]}, timeout=30)
+def add_note(server: ServerProcess, text: str, title: str = "", uid: str | None = None) -> int:
+    """Add a note and return its job; raises if it was not accepted. With `uid` it can be repeated."""
+    body = {"note": text, "title": title or text[:40], "job_uid": uid}
+    answer = server.http.post("/jobs", json=body, timeout=30)
     answer.raise_for_status()
     return int(answer.json()["job_id"])
 

@@ -66,6 +66,7 @@ from knowledge.store.accounts.delete_account import delete_account_data
 from knowledge.store.collections import read_only_error
 from knowledge.store.documents import check_writable, require_revision
 from knowledge.store.jobs.rows import ActiveJob
+from knowledge.telemetry import metrics
 
 CANCEL_SECONDS = 5.0
 STOP_SECONDS = 0.5
@@ -134,10 +135,16 @@ class LocalEngine(LocalGroups):
 
     def _search(self, query: Query) -> SearchAnswer:
         began = time.perf_counter()
-        answer = self._search_again_if_damaged(query)
+        try:
+            answer = self._search_again_if_damaged(query)
+        except Exception as error:
+            metrics.SEARCHES[metrics.find_code(error)].inc()
+            raise
         best = max((hit.score for hit in answer.hits), default=None)
-        took_ms = 1000 * (time.perf_counter() - began)
-        self._parts.recorder.finished.put(FinishedSearch(self._scope.owner, query, best, took_ms))
+        seconds = time.perf_counter() - began
+        metrics.SEARCHES[metrics.NO_ERROR].inc()
+        metrics.SEARCH_SECONDS[()].observe(seconds)
+        self._parts.recorder.finished.put(FinishedSearch(self._scope.owner, query, best, 1000 * seconds))
         return answer
 
     def _search_again_if_damaged(self, query: Query) -> SearchAnswer:

@@ -14,13 +14,14 @@ from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import EmbeddingModels
 from knowledge.extract.process.parsers import Parsers
 from knowledge.extract.process.process_memory import read_anonymous_bytes
-from knowledge.model import LOCAL_OWNER, EngineStatus, JobStatus, ProcessStatus, Scope, ServerStatus
+from knowledge.model import LOCAL_OWNER, EngineLoad, EngineStatus, JobStatus, ProcessStatus, Scope, ServerStatus
 from knowledge.store.changes import ChangeLog
 from knowledge.store.cluster.servers import ServerStore
 from knowledge.store.collections import CollectionStore
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.jobs.jobs import JobStore
+from knowledge.store.jobs.load import count_contents, measure_queue
 from knowledge.version import __version__
 
 LOW_DISK_BYTES = 200 << 20
@@ -78,6 +79,7 @@ class StatusReader:
             processes=ProcessStatus() if for_account else self._measure_processes(),
             database="" if for_account else self._database.product,
             servers=servers,
+            load=EngineLoad() if for_account else self._measure_load(),
             free_bytes=0 if for_account else shutil.disk_usage(self._data).free,
         )
 
@@ -95,6 +97,15 @@ class StatusReader:
                 live=server.is_live,
             )
             for server in servers.list_all()
+        )
+
+    def _measure_load(self) -> EngineLoad:
+        documents, chunks = count_contents(self._database)
+        return EngineLoad(
+            queue=measure_queue(self._database),
+            index_lag=self._indexer.changes_behind if self._indexer.was_started else 0,  # a server may have no index
+            documents=documents,
+            chunks=chunks,
         )
 
     def _measure_processes(self) -> ProcessStatus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -17,6 +18,7 @@ from knowledge.index.bm25 import COUNT_BITS, CollectionStatistics, DocumentFrequ
 from knowledge.index.columns_view import Selection, Slots, SlotView
 from knowledge.index.fulltext import FulltextView, filter_queries
 from knowledge.index.vectors import VectorView
+from knowledge.telemetry import metrics
 
 Scores: TypeAlias = NDArray[np.float32]
 SlotScores: TypeAlias = tuple[Slots, Scores]
@@ -55,10 +57,15 @@ class EmbeddedSnapshot:
         by_words: bool = True,
     ) -> Candidates:
         search = _Search(self, within, self.slots.select(within), self.statistics(within), vector, limit)
+        began = time.perf_counter()
         nearest = NOTHING if vector is None else self.vectors.search(vector, search.selection, limit)
+        now = time.perf_counter()
+        if vector is not None:
+            metrics.SEARCH_STAGE_SECONDS["meaning"].observe(now - began)
         if not by_words:
             return search.score(words, None, nearest)
         found = search.score(words, search.find_by_words(words), nearest)
+        metrics.SEARCH_STAGE_SECONDS["words"].observe(time.perf_counter() - now)
         if not words.phrases:
             return found
         holding = _take(found, np.flatnonzero(found.bm25 > 0.0), quoted=True)  # BM25 is 0 without the phrases

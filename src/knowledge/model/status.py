@@ -71,6 +71,29 @@ class ProcessStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLoad:
+    """Unfinished jobs of one kind and status, of all accounts and servers."""
+
+    kind: str
+    status: str
+    """queued or processing."""
+    jobs: int
+    oldest_seconds: int
+    """Time since the oldest of them was added."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """What the operator watches: the queue and the sizes of all accounts, and the lag of the index of this server."""
+
+    queue: tuple[QueueLoad, ...] = ()
+    index_lag: int = 0
+    """Changes that the index of this server has not applied."""
+    documents: int = 0
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """One of the servers that use the same database."""
 
@@ -118,6 +141,8 @@ class EngineStatus:
     """Name and version of the database, such as 'SQLite 3.45.1'."""
     servers: tuple[ServerStatus, ...] = ()
     """The servers that use this database, if several can."""
+    load: EngineLoad = EngineLoad()
+    """All zero for an account."""
     free_bytes: int = 0
     """Free space on the disk of the data folder; 0 for an account."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,6 +15,7 @@ from uuid import UUID
 from knowledge.engine.api import Engine
 from knowledge.errors import Internal, KnowledgeError
 from knowledge.model import Caller, Json, JsonValue, ReportProgress
+from knowledge.telemetry import metrics
 from knowledge.toolsets.answer_budget import prepare_answer
 from knowledge.toolsets.arguments import Arguments, make_arguments_model, make_schema, parse_arguments
 from knowledge.toolsets.file_access import AllowedFolders
@@ -154,19 +156,29 @@ class Tool:
     async def run(self, call: ToolCall, arguments: Mapping[str, JsonValue] | None) -> ToolResult:
         """Return the answer of the handler without hidden characters and fitted to the answer budget; every exception
         becomes a refusal."""
+        began = time.perf_counter()
         answer = await self._call_handler(call, arguments)
+        metrics.TOOL_SECONDS[self.toolset, self.name].observe(time.perf_counter() - began)
         body = answer.body if isinstance(answer, Refusal) else answer
         fitted = prepare_answer(body, call.limits.answer_chars)
         return replace(answer, body=fitted) if isinstance(answer, Refusal) else fitted
 
     async def _call_handler(self, call: ToolCall, arguments: Mapping[str, JsonValue] | None) -> ToolResult:
         try:
-            return await self.handler(call, **parse_arguments(self.arguments, arguments))
+            answer = await self.handler(call, **parse_arguments(self.arguments, arguments))
         except KnowledgeError as error:
-            return self.format_error(error)
+            return self.refuse(error)
         except Exception:
             log.exception("%s failed", self.name)
-            return self.format_error(Internal(f"{self.name} failed: internal server error"))
+            return self.refuse(Internal(f"{self.name} failed: internal server error"))
+        code = answer.code if isinstance(answer, Refusal) else metrics.NO_ERROR
+        metrics.TOOL_CALLS[self.toolset, self.name, code].inc()
+        return answer
+
+    def refuse(self, error: KnowledgeError) -> Refusal:
+        """Count a call that an error ended, and return the error in the format of the contract."""
+        metrics.TOOL_CALLS[self.toolset, self.name, error.code].inc()
+        return self.format_error(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from datetime import datetime
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from knowledge.model import EngineStatus, Finding, ModelStatus, ProcessStatus, ServerStatus
+from knowledge.model import EngineLoad, EngineStatus, Finding, ModelStatus, ProcessStatus, ServerStatus
 from knowledge.wire.requests import Body
 
 
@@ -79,6 +79,7 @@ class StatusShape:
     chunks_without_vectors: int = 0
     processes: ProcessStatus = field(default_factory=ProcessStatus)
     servers: tuple[ServerStatus, ...] = ()
+    load: EngineLoad = field(default_factory=EngineLoad)
 
     @classmethod
     def from_status(cls, status: EngineStatus) -> StatusShape:
@@ -100,6 +101,7 @@ class StatusShape:
             chunks_without_vectors=status.chunks_without_vectors,
             processes=status.processes,
             servers=status.servers,
+            load=status.load,
         )
 
     def to_status(self) -> EngineStatus:
@@ -126,6 +128,7 @@ class StatusShape:
             processes=self.processes,
             database=self.storage.database,
             servers=self.servers,
+            load=self.load,
             free_bytes=self.storage.free_bytes,
         )
 

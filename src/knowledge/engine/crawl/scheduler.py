@@ -27,6 +27,7 @@ from knowledge.model.crawls import CrawlCounts, CrawledPage
 from knowledge.model.jobs import JobPhase
 from knowledge.store.crawls.crawls import CrawlPlan, NewFrontierEntry
 from knowledge.store.jobs.rows import JobClaim
+from knowledge.telemetry import metrics
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,10 @@ class CrawlScheduler:
             outcome = "stuck"
         finally:
             self._progress.end(claim.id)
-        log.info("crawl %s %s %.0f ms", claim.uid, outcome, (time.monotonic() - started) * 1000)
+        seconds = time.monotonic() - started
+        metrics.JOBS[claim.kind.value, metrics.label_outcome(outcome)].inc()
+        metrics.JOB_SECONDS[claim.kind.value].observe(seconds)
+        log.info("crawl %s %s %.0f ms", claim.uid, outcome, seconds * 1000)
 
     async def _execute_crawl(self, claim: JobClaim, client: PoliteClient) -> str:
         plan = await asyncio.to_thread(self._load_plan, claim)
@@ -212,11 +216,12 @@ class CrawlScheduler:
         status = JobStatus.PARTIAL if counts.failed else JobStatus.COMPLETED
         warnings = list_warnings(pages, counts, run.stop_reason)
         await asyncio.to_thread(self._stores.jobs.mark_ended, claim, status, warnings, counts.chunks)
-        return f"{counts.crawled} crawled, {counts.failed} failed, {counts.skipped} skipped"
+        return f"crawled {counts.crawled}, failed {counts.failed}, skipped {counts.skipped}"
 
     async def _fail_crawl(self, claim: JobClaim, error: KnowledgeError) -> str:
         problem = JobError(error.code, str(error), error.hint, error.details)
         await asyncio.to_thread(self._stores.jobs.mark_failed, claim, problem, keep_original=False)
+        metrics.JOB_ERRORS[claim.kind.value, error.code].inc()
         return f"failed: {error.code}"
 
 

@@ -22,6 +22,7 @@ from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore, IndexableChunk
 from knowledge.store.documents import DocumentStore
 from knowledge.store.models import StoredModel
+from knowledge.telemetry import metrics
 from knowledge.text import analyzer
 
 log = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class IndexFollower:
         self._urgent = False
         self.rebuilding = False
         self.failure: str | None = None
-        self._damaged = self._was_started = False
+        self._damaged = self.was_started = False
         folder.mkdir(parents=True, exist_ok=True)
         self._delete_old_folders()
         self.serving = ServingIndex(open_index(self._current_folder(), model), model)
@@ -95,7 +96,7 @@ class IndexFollower:
 
     def start(self) -> None:
         """Apply the changes that the last process has not applied, or rebuild, and start the thread."""
-        self._was_started = True
+        self.was_started = True
         if self.seq < 0 and not self._changes.newest_seq():
             self._run_step(self._begin_empty)
         elif not self._must_rebuild():
@@ -140,7 +141,7 @@ class IndexFollower:
             self._thread.join()
             self._run_step(self._finish_before_close)
         self._drop_built()
-        if self._was_started:
+        if self.was_started:
             self._flush_and_trim_log()
         self.index.close()
 
@@ -295,8 +296,9 @@ class IndexFollower:
             log.warning("the change log no longer reaches back to change %d; rebuilding the index", self.seq)
             self.rebuild(self.model)
             return True
-        entries = self._read_entries(batch.documents, self.model)
-        self.index.apply(batch.seq, batch.documents, entries, self._read_vectors(batch.embedded, self.model))
+        with metrics.INGEST_STAGE_SECONDS["index"].time():
+            entries = self._read_entries(batch.documents, self.model)
+            self.index.apply(batch.seq, batch.documents, entries, self._read_vectors(batch.embedded, self.model))
         failpoints.trigger("index.applied")
         self._set_seq(batch.seq)
         if batch.seq - self.index.checkpoint() > MAX_UNFLUSHED_CHANGES:

@@ -6,11 +6,12 @@ The first half of this module runs in the child; the second half runs in the ser
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from knowledge.embed.loading import TokenizerSpec
 from knowledge.extract.base import Extraction, Facts, PageText, Source
@@ -26,7 +27,10 @@ from knowledge.extract.process.streams import FrameStream
 from knowledge.model import ExtractionMethod, Json, JsonValue
 from knowledge.split import SplitPassage, Splitter
 from knowledge.store.pages.words import StagedWords
+from knowledge.telemetry import metrics
 from knowledge.text.language import detect_language
+
+T = TypeVar("T")
 
 MAX_TITLE_CHARS = 200
 MAX_NOTE_TITLE_CHARS = 80
@@ -44,6 +48,8 @@ LANGUAGE_CODE = re.compile("[a-z]{2}")
 MAX_PIECE_CHARS = 1 << 16
 """Far above 256 tokens, but a tokenizer may count a very long word as one token."""
 MAX_HEADINGS, MAX_HEADING_CHARS = 12, 2000
+MAX_STAGE_SECONDS = 86_400.0
+"""Longest time of a stage that a child is believed."""
 MAX_LINE_NUMBER = 2**31 - 1
 
 
@@ -99,9 +105,11 @@ def _warm_up(tokenizer: TokenizerSpec) -> None:
 
 def split_document(request: TaskRequest) -> Iterator[bytes]:
     """Send the facts and language of a document, then for each page its summary and its complete chunks."""
+    began, splitting = time.perf_counter(), _Stopwatch()
     options, source = ReadOptions.load(request.arguments), request.document
     extracted = _read_note(source) if options.is_note else _clean_extracted(request.load_parser()(source))
-    facts, pages = extracted.facts, _PageBuffer(extracted.pages)
+    extracting = _Stopwatch(time.perf_counter() - began)
+    facts, pages = extracted.facts, _PageBuffer(extracting.measure(extracted.pages))
     language = detect_language(pages.read_sample(LANGUAGE_SAMPLE_CHARS)) or _find_declared_language(facts)
     if facts.doc_type == PDF_TYPE:
         facts = replace(facts, title=find_pdf_title(facts.title, source.filename, pages.ahead))
@@ -114,8 +122,10 @@ def split_document(request: TaskRequest) -> Iterator[bytes]:
         yield frames.dump_frame(FrameKind.PAGE, frames.build_page_head(page) | summary)
         if page.words is not None and facts.doc_type in DRAWABLE_TYPES:
             yield frames.dump_bytes_frame(FrameKind.WORDS, {"page": page.words.page}, pack_words(page.words))
-        yield from _dump_pieces(splitter.feed(page))
-    yield from _dump_pieces(splitter.finish())
+        yield from _dump_pieces(splitting.measure(splitter.feed(page)))
+    yield from _dump_pieces(splitting.measure(splitter.finish()))
+    times: Json = {"extract_us": extracting.microseconds, "split_us": splitting.microseconds}
+    yield frames.dump_frame(FrameKind.ANSWER, times)
 
 
 def _read_note(source: Source) -> Extraction:
@@ -140,6 +150,25 @@ def _dump_pieces(pieces: Iterable[SplitPassage]) -> Iterator[bytes]:
             head["lines"] = list(piece.lines)
         for start in range(0, max(len(piece.text), 1), MAX_PIECE_CHARS):
             yield frames.dump_frame(FrameKind.PIECE, head, piece.text[start : start + MAX_PIECE_CHARS])
+
+
+class _Stopwatch:
+    """Adds up the time in which iterators make their items, and not the time in which others use them."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._seconds = seconds
+
+    @property
+    def microseconds(self) -> int:
+        return round(self._seconds * 1_000_000)
+
+    def measure(self, items: Iterable[T]) -> Iterator[T]:
+        source, began = iter(items), time.perf_counter()
+        for item in source:
+            self._seconds += time.perf_counter() - began
+            yield item
+            began = time.perf_counter()
+        self._seconds += time.perf_counter() - began
 
 
 class _PageBuffer:
@@ -203,10 +232,13 @@ class DocumentReading(FrameStream):
     def __iter__(self) -> Iterator[ReadingPart]:
         for kind, payload in self.receive_frames():
             try:
-                part = _load_part(kind, payload)
+                part = None if kind is FrameKind.ANSWER else _load_part(kind, payload)
+                if part is None:
+                    _record_times(payload)
             except BrokenFrame as error:
                 raise self.stop_with_error(error) from error
-            yield part
+            if part is not None:
+                yield part
 
 
 def read_document(
@@ -221,6 +253,13 @@ def _load_language(payload: Payload) -> str | None:
     if code is not None and not LANGUAGE_CODE.fullmatch(code):
         raise BrokenFrame("invalid language code")
     return code
+
+
+def _record_times(payload: Payload) -> None:
+    """Record how long the child took; the times are not trusted, and a wrong one is only a wrong metric."""
+    for stage in ("extract", "split"):
+        microseconds = frames.read_number_field(payload.head, f"{stage}_us") or 0
+        metrics.INGEST_STAGE_SECONDS[stage].observe(min(max(microseconds / 1_000_000, 0.0), MAX_STAGE_SECONDS))
 
 
 def _load_part(kind: FrameKind, payload: Payload) -> ReadingPart:

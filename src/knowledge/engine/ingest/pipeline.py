@@ -49,6 +49,7 @@ from knowledge.store.jobs.rows import JobClaim
 from knowledge.store.models import ModelStore
 from knowledge.store.pages.words import StagedWords
 from knowledge.store.publish import DOCUMENT_FIELDS, Publication, Publisher, PublishResult
+from knowledge.telemetry import metrics
 
 T = TypeVar("T")
 
@@ -197,7 +198,11 @@ class IngestPipeline:
         if not (is_new and self._has_vectors_to_come(publication.language)):
             return self._publish_or_drop(publication, lambda: self.publisher.add(claim, publication))
         priority = find_vector_priority(claim.priority, publication.chunk_count)
-        released = self._publish_or_drop(publication, lambda: handover.release(priority, False))
+        try:
+            released = handover.release(priority, False)
+        except BaseException:
+            self._drop_content(publication)
+            raise
         published = self._publish_or_drop(
             publication,
             lambda: self.publisher.add_by_words(claim, publication, priority=priority, keep_claim=not released),
@@ -253,7 +258,8 @@ class IngestPipeline:
                     return None
             last = embed_stored(batch, document.title, model, self.chunks)
             done, after = done + len(batch), batch[-1].chunk_id
-        completed = self.publisher.complete(claim, document_id, model.model_id if model else None, last)
+        with metrics.INGEST_STAGE_SECONDS["publish"].time():
+            completed = self.publisher.complete(claim, document_id, model.model_id if model else None, last)
         failpoints.trigger("words.completed")
         return completed
 
@@ -303,7 +309,8 @@ class IngestPipeline:
 
     def _publish_or_drop(self, publication: Publication, publish: Callable[[], T]) -> T:
         try:
-            return publish()
+            with metrics.INGEST_STAGE_SECONDS["publish"].time():
+                return publish()
         except BaseException:
             self._drop_content(publication)
             raise

@@ -13,6 +13,7 @@ from knowledge.embed.embedder import PassageEmbedder
 from knowledge.split import SplitPassage, build_embedding_text
 from knowledge.store.chunks import ChunkStore, EmbeddedChunk, StagedChunk, UnembeddedChunk
 from knowledge.store.pages.words import StagedWords
+from knowledge.telemetry import metrics
 
 CHUNKS_PER_BATCH = 64
 
@@ -115,7 +116,10 @@ def get_vectors(
         return {}
     known = chunks.find_known_vectors(vector_model.model_id, list(set(digests)))
     missing = {key: text for key, text in zip(digests, texts, strict=True) if key not in known}
+    metrics.CACHE_HITS["vectors"].inc(len(known))
+    metrics.CACHE_MISSES["vectors"].inc(len(missing))
     if missing:
-        made = vector_model.embedder.embed(list(missing.values())).astype(np.float16)
+        with metrics.INGEST_STAGE_SECONDS["embed"].time():
+            made = vector_model.embedder.embed(list(missing.values())).astype(np.float16)
         known.update(zip(missing, (row.tobytes() for row in made), strict=True))
     return known

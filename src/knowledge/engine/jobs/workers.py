@@ -38,6 +38,7 @@ from knowledge.store.jobs.document_queue import DocumentQueue
 from knowledge.store.jobs.jobs import JobStore
 from knowledge.store.jobs.rows import MAX_DEATHS, JobClaim
 from knowledge.store.pages.reread import SPLIT_AGAIN, RereadQueue
+from knowledge.telemetry import metrics
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +180,10 @@ class WorkerPool:
         finally:
             if self._claims.end_job():
                 self.wake_all()
-        log.info("job %s %s %s %.0f ms", claim.uid, claim.kind, outcome, (time.monotonic() - started) * 1000)
+        seconds = time.monotonic() - started
+        metrics.JOBS[claim.kind.value, metrics.label_outcome(outcome)].inc()
+        metrics.JOB_SECONDS[claim.kind.value].observe(seconds)
+        log.info("job %s %s %s %.0f ms", claim.uid, claim.kind, outcome, seconds * 1000)
 
     def _execute_claim(self, claim: JobClaim) -> str:
         """Run one job and store its failure; success is stored later, when the index has applied the change."""
@@ -334,6 +338,7 @@ class WorkerPool:
         problem = JobError(error.code, str(error), error.hint, error.details)
         self._jobs.mark_failed(claim, problem, keep_original=is_retryable(error))
         self._discard_file_and_end(claim)
+        metrics.JOB_ERRORS[claim.kind.value, error.code].inc()
         return f"failed: {error.code}"
 
 

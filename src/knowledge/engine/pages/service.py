@@ -37,6 +37,7 @@ from knowledge.model.pages import (
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.pages.cache import PageCache
 from knowledge.store.pages.words import PageWordStore
+from knowledge.telemetry import metrics
 
 MAX_PLACED_CHUNKS = 200
 """Chunks of one call of `find_places`."""
@@ -93,6 +94,7 @@ class PageService:
             raise InvalidParameter(f"width must be {widths}, not {width}", parameter="width", given=width)
         self._check_drawable(document)
         data = self._cache.get(document.sha256, _make_name(page, width))
+        (metrics.CACHE_MISSES if data is None else metrics.CACHE_HITS)["drawn_pages"].inc()
         return None if data is None else PageImage(data, make_page_etag(document.sha256, page, width))
 
     def draw(self, document: Document, owner: int, page: int, width: int) -> Future[PageImage]:

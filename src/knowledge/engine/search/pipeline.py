@@ -31,6 +31,7 @@ from knowledge.model import Hit, Json, JsonValue, Query, Scope, SearchAnswer, Se
 from knowledge.split import build_embedding_text
 from knowledge.store.collections import CollectionStore
 from knowledge.store.documents import DocumentStore
+from knowledge.telemetry import metrics
 from knowledge.text import analyzer
 
 NO_PHRASE_MATCH_NOTE = (
@@ -202,7 +203,10 @@ class QuestionCache:
             vector = self._vectors.get(key)
             if vector is not None:
                 self._vectors.move_to_end(key)
-                return vector
+        if vector is not None:
+            metrics.CACHE_HITS["questions"].inc()
+            return vector
+        metrics.CACHE_MISSES["questions"].inc()
         vector = np.ascontiguousarray(embedder.embed_question(text)[0], np.float32)
         with self._lock:
             self._vectors[key] = vector
@@ -333,17 +337,27 @@ def describe_match(place: int, candidates: Candidates) -> str:
 # -- explaining ---------------------------------------------------------------------------------
 
 
+STAGES = {"embed": "embed", "rank": "fuse", "rerank": "rerank", "join": "hydrate"}
+"""The steps that are stages of the metrics; the index measures the search by words and by meaning itself."""
+
+
 class StepTimer:
-    """Measures CPU time and wall time of each step, in milliseconds, if enabled."""
+    """Measures each step for the metrics, and its CPU time and wall time in milliseconds for an explanation."""
 
     def __init__(self, enabled: bool) -> None:
         self._enabled, self._marks = enabled, list[tuple[str, float, float]]()
+        self._began = time.perf_counter()
         self.mark("")
 
     def mark(self, step: str) -> None:
         """End a step and start the next one."""
+        now = time.perf_counter()
+        stage = STAGES.get(step)
+        if stage is not None:
+            metrics.SEARCH_STAGE_SECONDS[stage].observe(now - self._began)
+        self._began = now
         if self._enabled:
-            self._marks.append((step, time.thread_time(), time.perf_counter()))
+            self._marks.append((step, time.thread_time(), now))
 
     def list_steps(self) -> Iterator[Json]:
         for (_, cpu, wall), (step, cpu_then, wall_then) in pairwise(self._marks):

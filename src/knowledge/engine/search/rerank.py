@@ -26,6 +26,7 @@ from knowledge.engine.search.fusion import Numbers, Ranking
 from knowledge.errors import InvalidParameter, KnowledgeError
 from knowledge.index.api import IndexSnapshot
 from knowledge.model import Query
+from knowledge.telemetry import metrics
 from knowledge.text import analyzer
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ class LateInteractionScorer:
         with self._lock:
             found = {key: self._cached[key] for key in keys if key in self._cached}
         missing = [(key, passage.text) for key, passage in zip(keys, passages, strict=True) if key not in found]
+        metrics.CACHE_HITS["rerank_passages"].inc(len(found))
+        metrics.CACHE_MISSES["rerank_passages"].inc(len(missing))
         rows = self._tokens.tokenize_passages([text for _, text in missing])
 
         def read(place: int) -> None:

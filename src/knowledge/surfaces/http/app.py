@@ -16,7 +16,7 @@ from knowledge.engine.api import Engine
 from knowledge.errors import KnowledgeError, Starting
 from knowledge.model import Caller
 from knowledge.surfaces.http.auth import Authenticator, choose_account_lookup
-from knowledge.surfaces.http.guard import wrap_in_guard
+from knowledge.surfaces.http.guard import METRICS_PATH, wrap_in_guard
 from knowledge.surfaces.http.logs import RequestLog
 from knowledge.surfaces.http.rate_limits import RateLimits
 from knowledge.surfaces.http.responses import error_response
@@ -31,13 +31,16 @@ from knowledge.surfaces.oauth.resources import ProtectedResources
 from knowledge.surfaces.oauth.routes import make_oauth_routes
 from knowledge.surfaces.oauth.verifier import make_token_verifier
 from knowledge.surfaces.rest import make_rest_app
+from knowledge.surfaces.rest.status import answer_metrics
 from knowledge.surfaces.web.pages import make_page_routes
+from knowledge.telemetry import prometheus
 from knowledge.toolsets import make_registry
 from knowledge.version import __version__
 
 
 def make_worker_app(engine: Engine, settings: Settings, ready: Callable[[], bool]) -> ASGIApp:
-    """Build the application of a server that only runs jobs: /health and /ready."""
+    """Build the application of a server that only runs jobs: /health, /ready and /metrics."""
+    prometheus.start_recording()
 
     async def health(_: Request) -> Response:
         if not ready():
@@ -53,12 +56,19 @@ def make_worker_app(engine: Engine, settings: Settings, ready: Callable[[], bool
             return error_response(request.url.path, error)
         return JSONResponse({"status": "ready", "version": __version__})
 
-    routes = [Route("/health", health), Route("/ready", check_ready)]
+    async def metrics(request: Request) -> Response:
+        try:
+            return await answer_metrics(request.scope, engine.as_caller, ready)
+        except KnowledgeError as error:
+            return error_response(request.url.path, error)
+
+    routes = [Route("/health", health), Route("/ready", check_ready), Route(METRICS_PATH, metrics)]
     return wrap_in_guard_and_log(Starlette(routes=routes), settings)
 
 
 def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] | None = None) -> ASGIApp:
     """Build the application with REST, MCP and pages, including authentication, rate limits and the request log."""
+    prometheus.start_recording()
     rates = RateLimits.from_settings(settings)
     services = ToolsetServices(engine, settings)
     registry, limits, account_limits = make_registry(), make_call_limits(settings), make_account_limits(settings)

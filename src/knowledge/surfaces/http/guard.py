@@ -39,6 +39,8 @@ from knowledge.toolsets.base import RateClass
 from knowledge.wire.sessions import SESSION_HEADER
 
 PUBLIC_PATHS = frozenset({"/health", "/api/v1/health", "/ready", "/api/v1/ready"})
+METRICS_PATH = "/metrics"
+"""Belongs to REST: it needs the same key."""
 KEYLESS_PATHS = frozenset({"/api/v1/user/register", "/api/v1/user/login"})
 EXPOSED_HEADERS = [
     "X-MCP-Error-Code", "Mcp-Session-Id", "WWW-Authenticate", "Retry-After",
@@ -87,7 +89,7 @@ def surface_of(path: str) -> Surface:
         return Surface.MANAGER
     if MCP_PATH.fullmatch(path):
         return Surface.MCP
-    return Surface.REST if path.startswith("/api/") else Surface.PAGE
+    return Surface.REST if path.startswith("/api/") or path == METRICS_PATH else Surface.PAGE
 
 
 class Guard:

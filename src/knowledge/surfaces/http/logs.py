@@ -13,14 +13,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.config import Settings
 from knowledge.surfaces.http.auth import caller_of
 from knowledge.surfaces.http.log_throttle import ThrottledHandler
+from knowledge.telemetry import metrics
 
 log = logging.getLogger("knowledge.request")
 
+FIRST_ERROR_STATUS = 400
 THIRD_PARTY_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.asgi", "httpx", "httpcore", "mcp", "alembic", "asyncio")
 """Logged in the same format, and only from level warning on."""
 
@@ -79,13 +82,13 @@ def replace_unprintable(text: str) -> str:
 
 
 class RequestLog:
-    """Logs one line per request: method, path without query string, status, milliseconds, kind of caller."""
+    """Counts every request and logs one line for it: method, path without query, status, time, kind of caller."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not log.isEnabledFor(logging.INFO):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started, status = time.perf_counter(), 0
@@ -94,12 +97,30 @@ class RequestLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                _count_response(scope, message, time.perf_counter() - started)
             await send(message)
 
         try:
             await self._app(scope, receive, record_status)
         finally:
-            _log_request(scope, status, (time.perf_counter() - started) * 1000)
+            if not status:
+                metrics.HTTP_REQUESTS[_name_surface(scope), scope["method"], "0"].inc()
+            if log.isEnabledFor(logging.INFO):
+                _log_request(scope, status, (time.perf_counter() - started) * 1000)
+
+
+def _name_surface(scope: Scope) -> str:
+    """Return the surface that the guard has found; a preflight request has none."""
+    return str(scope.get("surface", metrics.OTHER)).lower()
+
+
+def _count_response(scope: Scope, message: Message, seconds: float) -> None:
+    surface, status = _name_surface(scope), message["status"]
+    metrics.HTTP_REQUESTS[surface, scope["method"], str(status)].inc()
+    metrics.HTTP_SECONDS[surface].observe(seconds)
+    if status >= FIRST_ERROR_STATUS:
+        code = Headers(raw=message["headers"]).get("x-mcp-error-code", metrics.OTHER)
+        metrics.HTTP_ERRORS[surface, code].inc()
 
 
 def _log_request(scope: Scope, status: int, milliseconds: float) -> None:

@@ -27,6 +27,7 @@ from knowledge.surfaces.mcp.agent_reports import AgentReporter
 from knowledge.surfaces.mcp.progress import follow_job, relay_progress
 from knowledge.surfaces.mcp.request_context import SCOPE_KEY, McpRequest, SeenRequest
 from knowledge.surfaces.mcp.subscriptions import DocumentWatches
+from knowledge.telemetry import metrics
 from knowledge.toolsets.answer_budget import ELLIPSIS, TRUNCATED, encode_answer
 from knowledge.toolsets.arguments import suggest_name
 from knowledge.toolsets.base import (
@@ -168,6 +169,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
         mcp_request = self.find_mcp_request(context)
         tool = self.registry.find_tool(params.name, mcp_request.view)
         if tool is None:
+            metrics.TOOL_CALLS[metrics.OTHER, metrics.OTHER, metrics.UNKNOWN_TOOL].inc()
             raise self._unknown_tool_error(params.name, mcp_request)
         run = partial(self._run_tool, tool, context, mcp_request, params.arguments)
         if progress_token_from_params(context.params) is None:
@@ -196,7 +198,7 @@ class KnowledgeServer(Server[dict[str, Any]]):
             try:
                 await mcp_request.spend_allowance(tool.rate)
             except KnowledgeError as error:
-                return tool.format_error(error)
+                return tool.refuse(error)
         call = replace(
             mcp_request.tool_call, report=report, follow=partial(self._start_following, context, mcp_request)
         )

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from knowledge.engine.api import Engine
+from knowledge.surfaces.http.guard import METRICS_PATH
 from knowledge.surfaces.http.page_headers import asset_response, page_response
 from knowledge.surfaces.http.rate_limits import RateLimits
 from knowledge.surfaces.http.tool_runner import ToolRunner
@@ -87,6 +88,7 @@ def make_rest_app(
     app.include_router(status.health_router, prefix=PREFIX)
     app.add_api_route("/health", status.health, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/ready", status.check_ready, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_api_route(METRICS_PATH, status.metrics, include_in_schema=False)
     app.add_route("/docs", docs_page, include_in_schema=False)
     for name in DOCS_ASSETS:
         app.add_route(f"/docs/{name}", docs_asset, include_in_schema=False)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated
 
+import anyio.to_thread
 from fastapi import APIRouter, Body, Response
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Scope
 
-from knowledge.errors import Starting
-from knowledge.model import Caller, RereadStatus
+from knowledge.engine.permissions import is_operator, operator_required
+from knowledge.errors import Starting, Unavailable
+from knowledge.model import Caller, EngineStatus, RereadStatus
+from knowledge.surfaces.http.auth import caller_of
 from knowledge.surfaces.rest.documents import file_headers, pieces
-from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEngine
+from knowledge.surfaces.rest.framework.dependencies import AppContext, CallerEngine, EngineFor
 from knowledge.surfaces.rest.framework.openapi import FILE_RESPONSE, ResponseModel, errors
 from knowledge.version import __version__
 from knowledge.wire import FindingsShape, HealthShape, ReindexBody, StatusShape
@@ -35,6 +42,26 @@ async def check_ready(context: AppContext) -> ResponseModel[HealthShape]:
         raise Starting("The server is starting")
     await context.engine_for(Caller()).check_ready()
     return {"status": "ready", "version": __version__}
+
+
+async def metrics(request: Request, context: AppContext) -> Response:
+    """Get the metrics of this server in Prometheus text. Operator only."""
+    return await answer_metrics(request.scope, context.engine_for, context.ready)
+
+
+async def answer_metrics(scope: Scope, engine_for: EngineFor, ready: Callable[[], bool]) -> Response:
+    """Answer a scrape, also while the engine starts or its database is away; raises AdminRequired for an account."""
+    caller = caller_of(scope)
+    if not is_operator(caller):
+        raise operator_required()
+    status: EngineStatus | None = None
+    with suppress(Unavailable):
+        status = await engine_for(caller).status() if ready() else None
+    from knowledge.telemetry import prometheus  # imports prometheus-client
+
+    prometheus.start_recording()
+    text = await anyio.to_thread.run_sync(prometheus.render_metrics, status)
+    return Response(text, media_type=prometheus.CONTENT_TYPE)
 
 
 @router.get("/status")
