@@ -1,46 +1,68 @@
-"""Takes the pictures of the README and the quickstart from the real page (`make screenshots`).
+"""Takes pictures of every page from real servers (`make screenshots`).
 
-A server with the default model gets a small invented library; Chromium opens the page in light and dark colours, wide
-and on a phone. The pictures are written to docs/images as WebP. KNOWLEDGE_TEST_BROWSER names another Chromium.
+A server with the default model gets a small invented library, another one accounts; Chromium opens the pages in light
+and dark colours, wide and on a phone. The few pictures of the documentation are written to docs/images as WebP, those
+of every page to build/screenshots; `--tour` takes only these. KNOWLEDGE_TEST_BROWSER names another Chromium.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import os
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import quote_plus
 
+import httpx
 from PIL import Image
-from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
-from scripts.pictures.library import NOTES, QUESTION, make_samples
+from playwright.async_api import Page, ViewportSize, async_playwright, expect
+from scripts.pictures.library import NOTES, QUESTION, make_samples, read_logbook
+from scripts.pictures.people import SharedServer, run_shared_server
+from scripts.pictures.tour import PHONE, WAIT_MS, WIDE, open_page, take_tour
 
 from tests.support.browser import NO_BROWSER, find_browser, list_flags
 from tests.support.server_process import ServerProcess, run_server_process_on_port
+from tests.support.web_site import SiteReply, WebSite, serve_site
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-WIDE: ViewportSize = {"width": 1440, "height": 900}
+TOUR = Path(__file__).parents[1] / "build" / "screenshots"
+LARGE: ViewportSize = {"width": 1200, "height": 720}
 MEDIUM: ViewportSize = {"width": 1040, "height": 660}
-PHONE: ViewportSize = {"width": 390, "height": 780}
-SCALE, QUALITY = 1.5, 80
+QUALITIES, WIDTHS, MAX_BYTES = (80, 70, 60), (2160, 1800, 1440), 150_000
 GAP, BOARD = 48, (128, 128, 128)
-WAIT_MS = 60_000
-SETTINGS = {"KNOWLEDGE_EMBEDDING": "default", "KNOWLEDGE_RERANKER": "none"}
+SETTINGS = {
+    "KNOWLEDGE_EMBEDDING": "default", "KNOWLEDGE_RERANKER": "none", "KNOWLEDGE_QUERY_LOG": "1",
+    "KNOWLEDGE_CRAWL_ALLOW": "127.0.0.1", "KNOWLEDGE_CRAWL_DELAY": "0",
+}  # fmt: skip
+SITE = {
+    "/": (
+        "Tide tables of the bay",
+        "High and low water at the harbour wall, in summer time, with the heights in metres.",
+    ),
+    "/tides": ("Tides of this week", "On Monday high water is at 6.12 and 18.37, with 3.9 metres in the evening."),
+    "/tides/springs": ("Spring tides", "Spring tides follow the new and the full moon by two days."),
+}
+UNANSWERED = ("who repairs the crane on the pier", "opening hours of the fish market", "warranty of the old inverter")
 FONT_RULE = """<match target="pattern"><test name="family" qual="any"><string>{asked}</string></test>
-<edit name="family" mode="assign" binding="strong"><string>{used}</string></edit></match>
+<edit name="family" mode="assign" binding="strong">{used}</edit></match>
 """
-FONTS = {
-    **dict.fromkeys(("system-ui", "sans", "sans-serif", "DejaVu Sans"), "Liberation Sans"),
-    **dict.fromkeys(("monospace", "ui-monospace", "DejaVu Sans Mono"), "Liberation Mono"),
+FONTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("system-ui", "sans", "sans-serif", "DejaVu Sans"), ("Liberation Sans", "DejaVu Sans Condensed")),
+    **dict.fromkeys(("monospace", "ui-monospace", "DejaVu Sans Mono"), ("Liberation Mono", "DejaVu Sans Mono")),
+    **dict.fromkeys(("serif", "ui-serif", "DejaVu Serif"), ("Liberation Serif", "DejaVu Serif Condensed")),
 }
 """Instead of DejaVu, the wide default of a bare Debian, fonts with the widths that most systems have."""
 
 
 def write_font_rules(path: Path) -> None:
     """Write a configuration of fontconfig for the browser."""
-    rules = "".join(FONT_RULE.format(asked=asked, used=used) for asked, used in FONTS.items())
+    rules = "".join(
+        FONT_RULE.format(asked=asked, used="".join(f"<string>{each}</string>" for each in used))
+        for asked, used in FONTS.items()
+    )
     system = '<include ignore_missing="yes">/etc/fonts/fonts.conf</include>'
     path.write_text(
         f'<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig>{rules}{system}</fontconfig>'
@@ -51,8 +73,8 @@ def fill(server: ServerProcess) -> None:
     """Add the library and wait until everything can be found."""
     for name in ("research", "operations", "harbour", "office"):
         server.http.post("/collections", json={"name": name, "title": name.capitalize()}).raise_for_status()
-    for note in NOTES:
-        fields = {"note": note.text, "collection": note.collection, "tags": list(note.tags)}
+    for note in [*read_logbook(), *NOTES]:
+        fields = {"note": note.text, "title": note.title, "collection": note.collection, "tags": list(note.tags)}
         job = server.http.post("/jobs", json=fields)
         assert server.wait_for_outcome(job)["status"] == "completed"
     for sample in make_samples():
@@ -61,13 +83,28 @@ def fill(server: ServerProcess) -> None:
         assert server.wait_for_outcome(job)["status"] == "completed", sample.filename
 
 
-async def open_page(browser: Browser, size: ViewportSize, theme: str, *, phone: bool = False) -> Page:
-    context = await browser.new_context(
-        viewport=size, locale="en-GB", color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce",
-        device_scale_factor=2 if phone else SCALE, is_mobile=phone, has_touch=phone,
-    )  # fmt: skip
-    context.set_default_timeout(WAIT_MS)
-    return await context.new_page()
+def use(server: ServerProcess, site: WebSite) -> dict[str, str]:
+    """Crawl a site, ask, and connect an agent; return the UUIDs that the addresses of the tour need."""
+    for path, (title, text) in SITE.items():
+        links = ("/tides", "/tides/springs", "/missing", "/private/plans") if path == "/" else ()
+        site.put_page(path, *links, title=title, text=text)
+    site.pages["/robots.txt"] = SiteReply("User-agent: *\nDisallow: /private/\n", content_type="text/plain")
+    harbour = next(each for each in server.http.get("/collections").json()["collections"] if each["name"] == "harbour")
+    crawl = server.crawl(f"{site.url}/", recursive=True, max_pages=10, source_id=harbour["id"])
+    for question in UNANSWERED:
+        server.http.post("/search", json={"query": question}).raise_for_status()
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "2"}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    accept = {"Accept": "application/json, text/event-stream", "User-Agent": "claude-code/2"}
+    httpx.post(f"{server.url}/mcp", json=call, headers=accept).raise_for_status()
+
+    def find(title: str) -> str:
+        return str(server.http.get("/documents", params={"q": title}).json()["documents"][0]["uid"])
+
+    asked = server.http.post("/search", json={"query": QUESTION}).json()["results"]
+    paper, handbook, note = find("Summer loss"), find("handbook"), find("Slipway")
+    passage = next(str(hit["chunk_index"]) for hit in asked if hit["document_uid"] == paper)
+    return {"passage": passage, "paper": paper, "handbook": handbook, "note": note, "crawl": crawl["uid"]}
 
 
 async def ask(page: Page, server: ServerProcess) -> None:
@@ -100,8 +137,14 @@ async def take(page: Page) -> Image.Image:
 
 
 def save(picture: Image.Image, name: str) -> None:
+    """Write the picture in the best quality that keeps it small, or smaller."""
     path = IMAGES / f"{name}.webp"
-    picture.save(path, "WEBP", quality=QUALITY, method=6)
+    for quality, width in itertools.product(QUALITIES, WIDTHS):
+        smaller = picture.copy()
+        smaller.thumbnail((width, picture.height), Image.Resampling.LANCZOS)
+        smaller.save(path, "WEBP", quality=quality, method=6)
+        if path.stat().st_size <= MAX_BYTES:
+            break
     sys.stdout.write(f"{path.relative_to(IMAGES.parents[1])}  {path.stat().st_size / 1024:.0f} KB\n")
 
 
@@ -114,23 +157,37 @@ def put_side_by_side(left: Image.Image, right: Image.Image) -> Image.Image:
     return board
 
 
-async def take_pictures(server: ServerProcess, empty: ServerProcess, fonts: Path) -> None:
+async def take_pictures(
+    server: ServerProcess, empty: ServerProcess, shared: SharedServer, uids: dict[str, str], fonts: Path
+) -> None:
     expect.set_options(timeout=WAIT_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=find_browser(), args=[*list_flags(), "--font-render-hinting=none"],
             env={**os.environ, "FONTCONFIG_FILE": str(fonts)},
         )  # fmt: skip
+        await take_tour(browser, server.url, shared, uids, TOUR)
+        if "--tour" in sys.argv:
+            return
         for theme in ("light", "dark"):
             page = await open_page(browser, WIDE, theme)
             await ask(page, server)
             await open_passage(page)
             save(await take(page), f"reader-{theme}")
-            phone = await open_page(browser, PHONE, theme, phone=True)
+            await page.set_viewport_size(LARGE)
+            await page.goto(f"{server.url}/map?q={quote_plus(QUESTION)}")
+            await expect(page.locator(".groups-list mark").first).to_be_visible()
+            save(await take(page), f"map-{theme}")
+            phone = await open_page(browser, PHONE, theme)
             await ask(phone, server)
             results = await take(phone)
             await open_passage(phone)
             save(put_side_by_side(results, await take(phone)), f"phone-{theme}")
+        page = await open_page(browser, LARGE, "light")
+        for name, sign in (("library", "tbody tr"), ("agents", ".toolset")):
+            await page.goto(f"{server.url}/{name}")
+            await expect(page.locator(sign).first).to_be_visible()
+            save(await take(page), f"{name}-light")
         page = await open_page(browser, MEDIUM, "light")
         await add_files(page, empty)
         save(await take(page), "activity-light")
@@ -164,9 +221,11 @@ def main() -> None:
         with (
             run_server_process_on_port(0, full, SETTINGS) as server,
             run_server_process_on_port(0, empty, SETTINGS) as other,
+            run_shared_server(Path(folder, "shared")) as shared,
+            serve_site() as site,
         ):
             fill(server)
-            asyncio.run(take_pictures(server, other, fonts))
+            asyncio.run(take_pictures(server, other, shared, use(server, site), fonts))
 
 
 if __name__ == "__main__":

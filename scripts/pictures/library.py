@@ -27,6 +27,7 @@ class Note:
     text: str
     collection: str
     tags: tuple[str, ...]
+    title: str | None = None
 
 
 NOTES = (
@@ -45,6 +46,16 @@ NOTES = (
         "Visitors park behind the boat house. The gate code changes on the first of the month.", "office", ("visitors",)
     ),
 )
+
+
+def read_logbook() -> list[Note]:
+    """Return the short notes that fill the library and the map."""
+    notes = []
+    for entry in (SAMPLES / "logbook.md").read_text("utf-8").strip().split("\n\n"):
+        head, text = entry.split("\n", 1)
+        collection, tag, title = head.split(" | ")
+        notes.append(Note(text, collection, (tag,), title))
+    return notes
 
 
 def make_paper() -> bytes:

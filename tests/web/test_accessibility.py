@@ -203,6 +203,9 @@ async def test_a_passage_is_found_and_read_on_a_phone(phone: Page, server: Serve
     await reader.get_by_role("button", name="Close the document").tap()
     await expect(reader).to_have_count(0)
     await expect(hit).to_be_visible()
+    for link in await phone.locator("nav.main a").all():
+        await expect(link).to_be_in_viewport(ratio=1)
+    await expect(phone.get_by_role("navigation", name="Main").get_by_role("link")).to_have_count(5)
     await phone.get_by_role("link", name="Activity").tap()
     await expect(phone.locator(".row.good").first).to_be_visible()
 

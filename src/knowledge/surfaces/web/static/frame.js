@@ -23,7 +23,7 @@ export function applyTheme(theme) {
 }
 
 function navLink(path, label, busy = 0) {
-  const { page } = state.route, here = path === "/" ? page === "search" || page === "document" : state.route.path.startsWith(path);
+  const { page } = state.route, at = page === "insight" ? "/agents" : state.route.path, here = path === "/" ? page === "search" || page === "document" : at.startsWith(path);
   const to = path === "/" && page !== "search" && state.question ? `/?q=${encodeURIComponent(state.question.trim())}` : path;
   return h("a", { key: path, href: to, "aria-current": here ? "page" : null, on: linkTo(to) }, label, busy > 0 && h("span.busy", null, String(busy), h("span.hidden", null, ` ${say("running")}`)));
 }
@@ -34,10 +34,11 @@ export function barView() {
   return h("header.bar", { key: "bar" },
     h("a.skip", { href: "#main" }, say("skip")),
     h("a.brand", { href: "/", on: linkTo("/", () => { type(""); requestAnimationFrame(() => document.getElementById("q")?.focus()); }) }, h("span", null, "Knowledge")),
-    h("nav.main", { "aria-label": say("mainNav") }, navLink("/", say("search")), navLink("/library", say("library")), navLink("/map", say("map")), navLink("/activity", say("activity"), busy), navLink("/agents", say("agents")), session?.is_admin && navLink("/people", say("people")), navLink("/settings", account)),
+    h("nav.main", { "aria-label": say("mainNav") }, navLink("/", say("search")), navLink("/library", say("library")), navLink("/map", say("map")), navLink("/activity", say("activity"), busy), navLink("/agents", say("agents"))),
     h("button.quiet.theme", { type: "button", "aria-label": say("coloursNow", { theme: say(`theme.${state.theme}`) }), title: say("coloursNow", { theme: say(`theme.${state.theme}`) }), on: { click: () => setTheme(THEMES[state.theme]) } },
       h("svg", { viewBox: "0 0 20 20", "aria-hidden": "true" }, h("circle", { cx: 10, cy: 10, r: 6.5 }), h("path.half", { d: "M10 3.5a6.5 6.5 0 0 1 0 13z" }))),
-    h("a.primary", { href: "/add", on: linkTo("/add") }, say("add")));
+    h("a.primary", { href: "/add", on: linkTo("/add") }, say("add")),
+    h("nav.own", { "aria-label": say("ownNav") }, session?.is_admin && navLink("/people", say("people")), navLink("/settings", h("span.name", null, account))));
 }
 
 /** What lies over the page. */

@@ -7,7 +7,7 @@
 import { h, isSafeAddress } from "./dom.js";
 import { markWords } from "./snippet.js";
 
-const MAX_CHARS = 200_000;
+const MAX_CHARS = 200_000, WRAPPED_CHARS = 60;
 const FENCE = /^ {0,3}(```|~~~)/;
 const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*)$/;
 const ITEM = /^([ \t]*)([-*+]|\d{1,9}[.)])[ \t]+(.*)$/;
@@ -37,9 +37,12 @@ const begins = (line) => FENCE.test(line) || HEADING.test(line) || ITEM.test(lin
 function paragraph(lines, at, blocks, words) {
   const begin = at++;
   while (at < lines.length && lines[at].trim() && !begins(lines[at])) at++;
-  blocks.push(h("p", null, inline(lines.slice(begin, at).join("\n"), words)));
+  blocks.push(h("p", null, inline(join(lines.slice(begin, at)), words)));
   return at;
 }
+
+/** Lines that an editor wrapped flow together; short ones, and those with two blanks at the end, stay apart. */
+const join = (lines) => lines.map((line, at) => (at === lines.length - 1 ? line : line + (line.length < WRAPPED_CHARS || line.endsWith("  ") ? "\n" : " "))).join("");
 
 function code(lines, at, blocks, words) {
   const fence = FENCE.exec(lines[at])[1], begin = ++at;

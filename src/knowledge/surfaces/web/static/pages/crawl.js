@@ -49,9 +49,8 @@ export function crawlView() {
   return h("div.activity", { key: "crawl" },
     h("a.quiet.up", { href: "/activity", on: linkTo("/activity") }, `‹ ${say("activity")}`),
     h("header.head", null, h("h1", null, say("crawl")), running ? h("button.quiet", { type: "button", on: { click: stop } }, say("cancel")) : h("button.quiet", { type: "button", on: { click: again } }, say("crawlAgain"))),
-    h("p.facts", null, outward(crawl.url, crawl.url), " · ", when(crawl.created_at), crawl.collection && [" · ", say("inCollection", { name: crawl.collection.name })]),
+    h("p.facts", null, outward(crawl.url, crawl.url), " · ", when(crawl.created_at), crawl.collection && [" · ", say("inCollection", { name: crawl.collection.name })], " · ", limitsOf(crawl)),
     h("p.facts", { role: "status" }, running ? say("crawling", { n: crawl.pages_crawled, pending: crawl.pages_pending }) : say("crawledPages", { n: crawl.pages_crawled, failed: crawl.pages_failed, skipped: crawl.pages_skipped })),
-    h("p.facts", null, limitsOf(crawl)),
     robotsView(crawl),
     running && h("progress", { max: 1, value: crawl.job.progress, "aria-label": say("progressOf", { name: crawl.url }) }),
     crawl.job.error && problemView(crawl.job.error),
@@ -74,10 +73,11 @@ function chip(outcome, label) {
 
 function pageView(page) {
   const kind = page.outcome === "failed" ? "bad" : page.outcome === "skipped" || page.outcome === "removed" ? "off" : "good";
-  const facts = [say(`outcome.${page.outcome}`), page.http_status && `HTTP ${page.http_status}`, page.reason, page.chunk_count > 0 && say("passages", { n: page.chunk_count })].filter(Boolean).join(" · ");
+  const repeats = page.detail === `HTTP ${page.http_status}`;
+  const facts = [say(`outcome.${page.outcome}`), page.http_status && `HTTP ${page.http_status}`, !repeats && page.reason, page.chunk_count > 0 && say("passages", { n: page.chunk_count })].filter(Boolean).join(" · ");
   return h("li", { key: page.url, class: `row ${kind}` },
     h("i.dot", { "aria-hidden": "true" }),
-    h("div.about", null, h("p.name", { title: page.url }, title(page.url, 200)), h("p.text", null, facts), page.detail && h("p.hint", null, page.detail)),
+    h("div.about", null, h("p.name", { title: page.url }, title(page.url, 200)), h("p.text", null, facts), page.detail && !repeats && h("p.hint", null, page.detail)),
     h("span.time", null),
     h("div.acts", null, page.document_uid && h("a.quiet", { href: `/d/${page.document_uid}`, on: linkTo(`/d/${page.document_uid}`) }, say("open"))));
 }

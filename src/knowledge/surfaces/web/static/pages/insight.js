@@ -27,7 +27,7 @@ const loadHistory = () => attempt(async () => { ({ points } = await api.history(
 const loadLog = () => attempt(async () => { log = await api.queries({ unanswered: chosen === "unanswered" ? "true" : null, page, per_page: PER_PAGE }); });
 
 export const insightView = () => h("div.insight", { key: "insight" },
-  h("header.head", null, h("h1", null, say("insight"))),
+  h("header.head", null, h("div", null, h("a.quiet.up", { href: "/agents", on: linkTo("/agents") }, `‹ ${say("agents")}`), h("h1", null, say("insight")))),
   problem && problemView(problem, enter),
   points ? historyView() : !problem && waitingView(),
   log && logView(),

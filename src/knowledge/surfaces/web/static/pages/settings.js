@@ -29,7 +29,8 @@ export function settingsView() {
   if (shown !== null && shown !== show) enter();
   return h("div.adding.settings", { key: "settings" },
     h("h1", null, say("settings")),
-    h("nav.chips.tabs", { "aria-label": say("settings") }, tab("", say("my.you")), tab("corpora", say("corp.title")), tab("server", say("aboutServer"))),
+    h("nav.chips.tabs", { "aria-label": say("settings") }, tab("", say("my.you")), tab("corpora", say("corp.title")), tab("server", say("aboutServer")),
+      state.session?.is_admin && h("a.chip.phone", { key: "people", href: "/people", on: linkTo("/people") }, say("people"))),
     show === "" && browserView(),
     PARTS[show][0]());
 }

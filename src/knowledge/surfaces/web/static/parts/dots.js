@@ -100,10 +100,10 @@ export function draw(canvas, { map, view, lit, cluster, hover, names }) {
     pen.fill();
   };
   const chosen = (number) => cluster === null || map.points[number][4] === cluster;
-  map.points.forEach((_, number) => { if (!lit?.has(number)) dot(number, radius, null, lit ? 0.16 : chosen(number) ? 0.62 : 0.14); });
+  map.points.forEach((_, number) => { if (!lit?.has(number)) dot(number, radius, null, lit ? 0.3 : chosen(number) ? 0.62 : 0.14); });
+  drawNames(pen, box, place, colours, { map, view, cluster, names, lit });
   for (const number of lit ?? []) { dot(number, radius + 4, colours["mark-edge"], 0.95); dot(number, radius + 1.2, null, 1); }
   if (hover >= 0) { dot(hover, radius + 3.5, colours.ink, 0.9); dot(hover, radius + 1.5, null, 1); }
-  drawNames(pen, box, place, colours, { map, view, cluster, names, lit });
   pen.globalAlpha = 1;
 }
 

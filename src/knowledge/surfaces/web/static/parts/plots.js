@@ -15,9 +15,10 @@ export function linePlot(values) {
     if (!runs.length) runs.push([]);
     return runs.at(-1).push([(at * step).toFixed(1), y(value, most).toFixed(1)]);
   });
-  return frame(runs.filter((run) => run.length).map((run, key) => [
+  const alone = ([x, at]) => [[Math.max(0, x - step / 2), at], [Math.min(WIDTH, Number(x) + step / 2), at]];  // one value is as wide as its hour
+  return frame(runs.filter((run) => run.length).map((run) => (run.length > 1 ? run : alone(run[0]))).map((run, key) => [
     h("path.area", { key: `a${key}`, d: `M${run[0][0]} ${HEIGHT}L${run.map((point) => point.join(" ")).join("L")}L${run.at(-1)[0]} ${HEIGHT}Z` }),
-    h("path.line", { key: `l${key}`, d: run.length > 1 ? `M${run.map((point) => point.join(" ")).join("L")}` : `M${Math.max(0, run[0][0] - step / 2)} ${run[0][1]}H${Math.min(WIDTH, Number(run[0][0]) + step / 2)}` }),
+    h("path.line", { key: `l${key}`, d: `M${run.map((point) => point.join(" ")).join("L")}` }),
   ]));
 }
 

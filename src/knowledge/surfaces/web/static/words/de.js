@@ -114,6 +114,7 @@ export default {
   logIn: "Anmelden",
   logOut: "Abmelden",
   mainNav: "Hauptbereiche",
+  ownNav: "Konto und Server",
   more: "Mehr",
   moreNear: { one: "{n} weitere", other: "{n} weitere" },
   movedDown: "In der Liste weiter unten, weil eine Stelle darüber fast dasselbe sagt oder aus demselben Dokument stammt.",

@@ -114,6 +114,7 @@ export default {
   logIn: "Log in",
   logOut: "Log out",
   mainNav: "Main",
+  ownNav: "Account and server",
   more: "More",
   moreNear: { one: "{n} more", other: "{n} more" },
   movedDown: "Moved down in the list, because it says much the same as one above or comes from the same document.",
