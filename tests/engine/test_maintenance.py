@@ -81,17 +81,6 @@ async def test_a_backup_is_written_and_downloaded_and_the_newest_are_kept(engine
         await engine.maintenance.archive(check.id)
 
 
-async def test_a_backup_that_the_database_refuses_fails_with_the_reason(
-    engine: Engine, local: LocalEngine, database_url: str | None
-) -> None:
-    if database_url is None:
-        pytest.skip("SQLite makes backups")
-    ended = await engine.wait((await engine.maintenance.backup()).id, 60)
-    assert ended.status is JobStatus.FAILED and ended.error is not None
-    assert "its own tools" in ended.error.message and ended.error.hint
-    assert not (Path(local._parts.options.data) / FOLDER_NAME).exists()
-
-
 async def test_one_job_runs_at_a_time(local: LocalEngine) -> None:
     indexer = local._parts.indexer
     with indexer._write_lock:  # the rebuild waits for it

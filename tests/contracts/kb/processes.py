@@ -136,9 +136,12 @@ class ProxiedRequest:
         return [bytes(part.get_payload(decode=True)).decode() for part in self.form().get(name, [])]
 
 
+AGENT_REPORTS_PATH = "/api/v1/agents"
+
+
 @dataclass
 class RecordingProxy:
-    """Forwards every request to the engine and records it."""
+    """Forwards every request to the engine and records it, except the reports of which agents were seen."""
 
     upstream: str
     url: str = ""
@@ -152,9 +155,10 @@ class RecordingProxy:
     async def forward(self, request: Request) -> Response:
         body = await request.body()
         headers = {name: value for name, value in request.headers.items() if name not in ("host", "connection")}
-        self.requests.append(
-            ProxiedRequest(request.method, request.url.path, dict(parse_qsl(request.url.query)), headers, body)
-        )
+        if not request.url.path.startswith(AGENT_REPORTS_PATH):
+            self.requests.append(
+                ProxiedRequest(request.method, request.url.path, dict(parse_qsl(request.url.query)), headers, body)
+            )
         async with httpx.AsyncClient(timeout=WAIT_SECONDS) as http:
             answer = await http.request(
                 request.method, f"{self.upstream}{request.url.path}", params=request.url.query, headers=headers,
