@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,8 @@ from tests.support.server_process import ServerProcess, run_server_process_on_po
 from tests.web.conftest import WITH_MODEL
 
 KETTLES, PER_PAGE = 60, 50
+LARGE_WAIT_MS = 300_000
+"""For a change of ten thousand documents on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +142,31 @@ async def test_the_reader_leads_to_similar_documents_and_deletes(page: Page, she
     await page.get_by_role("button", name="Delete it").click()
     await expect(page).to_have_url(f"{shelf_server.url}/library")
     assert shelf_server.http.get(f"/documents/{uid}").status_code == 404
+
+
+@pytest.mark.long
+async def test_ten_thousand_documents_are_shown_by_fifty_and_moved_and_deleted_at_once(
+    page: Page, empty_server: ServerProcess, reports: PageReports
+) -> None:
+    reports.expected.append("422")  # how the page asks what would be deleted
+    count = 10_000
+    await asyncio.to_thread(add_kettles, empty_server, count)
+    await page.goto(f"{empty_server.url}/library")
+    rows, choose = page.locator("tbody tr"), page.get_by_role("button", name=f"Choose all {count:,}")
+    await expect(page.get_by_role("status").filter(has_text=f"{count:,} documents")).to_be_visible()
+    await expect(rows).to_have_count(PER_PAGE)
+    await page.goto(f"{empty_server.url}/library?page={count // PER_PAGE}")
+    await expect(rows).to_have_count(PER_PAGE)
+    await page.get_by_role("checkbox", name="Choose all on this page").check()
+    await choose.click()
+    await page.get_by_role("button", name="Move").click()
+    await page.get_by_label("To the collection").fill("kitchen")
+    await page.locator("form button", has_text="Move").click()
+    await expect(page.get_by_text(f"{count:,} documents were changed.")).to_be_visible(timeout=LARGE_WAIT_MS)
+    await page.get_by_role("checkbox", name="Choose all on this page").check()
+    await choose.click()
+    await page.get_by_role("button", name="Delete", exact=True).click()
+    await page.get_by_label(f"Type {count:,} to confirm").fill(str(count))
+    await page.get_by_role("button", name=f"Delete {count:,} documents").click()
+    await expect(page.get_by_text(f"{count:,} documents were deleted.")).to_be_visible(timeout=LARGE_WAIT_MS)
+    assert empty_server.http.get("/documents").json()["total"] == 0
