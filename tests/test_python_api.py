@@ -73,10 +73,10 @@ KnowledgeBase.documents(*, collection=None, tag=None)
 KnowledgeBase.read(document)
 KnowledgeBase.remove(document)
 KnowledgeBase.search(question, *, limit=10, collection=None, tags=(), mode='hybrid', threshold=0.0)
-Chunk: id uid document_id index text page section
+Chunk: id uid document_id index text page section lines
 Document: id uid title kind doc_type collection collection_id owner tags metadata filename source_path url sha256
- size_bytes status method warnings language page_count chunk_count created_at updated_at added_by vector_count
-Hit: chunk document score matched_by text indexes explanation highlights
+ size_bytes status method warnings language page_count chunk_count created_at updated_at added_by vector_count access
+Hit: chunk document score matched_by text indexes explanation highlights lines
 KnowledgeError: code status hint details
 """
 

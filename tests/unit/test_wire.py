@@ -110,7 +110,7 @@ def test_a_document_survives_a_round_trip(document: Document) -> None:
 
 @given(documents, chunks, st.floats(0, 1), st.none() | metadata)
 def test_a_hit_survives_a_round_trip(document: Document, chunk: Chunk, score: float, explanation: Any) -> None:
-    document = replace(document, vector_count=None)  # hits do not have it
+    document = replace(document, vector_count=None, access=None)  # hits have neither
     placed = Chunk(chunk.id, chunk.uid, document.id, chunk.index, chunk.text, chunk.page, chunk.section)
     hit = Hit(placed, document, score, "both", chunk.text, (chunk.index, chunk.index), explanation)
     answer = SearchAnswer((hit,), 7, SearchMode.RERANK, ("The budget ran out.",), explanation)
@@ -155,7 +155,8 @@ def test_small_answers_survive_a_round_trip() -> None:
 def test_a_document_shape_has_every_field_of_a_document() -> None:
     names = [field.name for field in fields(Document)]
     assert [field.name for field in fields(wire.DocumentShape)] == names
-    assert ["id", "uid", *wire_documents.DOCUMENT_FIELDS, "vector_count"] == names, "all but that are in hits too"
+    only_documents = ["vector_count", "access"]
+    assert ["id", "uid", *wire_documents.DOCUMENT_FIELDS, *only_documents] == names, "all others are in hits too"
 
 
 def test_a_job_is_serialized_in_field_order_with_the_progress_after_the_status() -> None:

@@ -95,6 +95,8 @@ async def test_a_note_is_saved_although_the_session_ended_before(page: Page, loc
     await fill_login(page, "cyd", PASSWORD)
     await dialog.get_by_role("button", name="Log in").click()
     await expect(page.get_by_text("The note was added.")).to_be_visible()
+    await page.get_by_role("link", name="Activity").click()
+    await expect(page.locator(".row.good").first).to_be_visible()
     await page.get_by_role("link", name="Search").click()
     await page.get_by_role("searchbox").press_sequentially("when do the lime trees bloom")
     await expect(page.locator(".hit").first).to_contain_text("lime trees bloom")

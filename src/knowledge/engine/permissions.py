@@ -15,8 +15,8 @@ EVERYBODY = frozenset({
     "job", "jobs", "wait", "cancel", "retry", "retry_all", "watch", "crawl_pages", "crawl", "crawl_report", "crawls",
     "document", "documents", "chunks", "original", "edit", "remove", "clear",
     "pages.sizes", "pages.image", "pages.thumbnail", "pages.words", "pages.places", "pages.outline", "maps.read",
-    "library.edit_many", "library.remove_many", "library.similar",
-    "collections", "collection", "create_collection", "edit_collection", "remove_collection", "status", "check_ready",
+    "library.edit_many", "library.remove_many", "library.similar", "collections", "collection", "create_collection",
+    "edit_collection", "remove_collection", "status", "check_ready",
     "accounts.is_registration_open", "accounts.register", "accounts.login", "accounts.find_by_key", "accounts.me",
     "accounts.list_keys", "accounts.create_key", "accounts.rotate_key", "accounts.revoke_key", "accounts.usage",
     "accounts.change_password", "accounts.delete_me",
@@ -49,7 +49,7 @@ OPERATOR = frozenset({
 
 READ_VERBS = frozenset({
     "search", "suggest", "job", "jobs", "wait", "watch", "crawl_pages", "crawl_report", "crawls",
-    "document", "documents", "chunks", "original",
+    "document", "documents", "chunks", "original", "library.similar",
     "pages.sizes", "pages.image", "pages.thumbnail", "pages.words", "pages.places", "pages.outline",
     "collections", "collection", "status", "check_ready", "maps.read",
     "agents.list_seen", "agents.list_refused", "agents.record", "insight.queries", "insight.ratings", "insight.history",
@@ -58,6 +58,7 @@ READ_VERBS = frozenset({
 """Verbs that an access token of OAuth with the scope `read` may use."""
 WRITE_VERBS = frozenset({
     "add", "update_note", "cancel", "retry", "retry_all", "crawl", "edit", "remove", "clear",
+    "library.edit_many", "library.remove_many",
     "create_collection", "edit_collection", "remove_collection",
     "corpora.create", "corpora.edit", "corpora.remove", "corpora.grant", "corpora.revoke_grant",
     "insight.forget_queries", "insight.rate",

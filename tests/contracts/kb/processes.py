@@ -136,12 +136,9 @@ class ProxiedRequest:
         return [bytes(part.get_payload(decode=True)).decode() for part in self.form().get(name, [])]
 
 
-AGENT_REPORTS_PATH = "/api/v1/agents"
-
-
 @dataclass
 class RecordingProxy:
-    """Forwards every request to the engine and records it, except the reports of which agents were seen."""
+    """Forwards every request to the engine and records it."""
 
     upstream: str
     url: str = ""
@@ -155,10 +152,9 @@ class RecordingProxy:
     async def forward(self, request: Request) -> Response:
         body = await request.body()
         headers = {name: value for name, value in request.headers.items() if name not in ("host", "connection")}
-        if not request.url.path.startswith(AGENT_REPORTS_PATH):
-            self.requests.append(
-                ProxiedRequest(request.method, request.url.path, dict(parse_qsl(request.url.query)), headers, body)
-            )
+        self.requests.append(
+            ProxiedRequest(request.method, request.url.path, dict(parse_qsl(request.url.query)), headers, body)
+        )
         async with httpx.AsyncClient(timeout=WAIT_SECONDS) as http:
             answer = await http.request(
                 request.method, f"{self.upstream}{request.url.path}", params=request.url.query, headers=headers,

@@ -83,7 +83,7 @@ def make_http_app(engine: Engine, settings: Settings, ready: Callable[[], bool] 
         services=services.by_type,
         rates=rates,
         sessions_per_caller=settings.max_sessions_per_caller,
-        reports_agents=True,
+        reports_agents=settings.engine_url is None,  # an engine elsewhere may be another product
     )
     resources = ProtectedResources.for_toolsets(settings.public_origin, mcp.selection.allowed)
     authenticator = Authenticator.from_settings(

@@ -154,7 +154,7 @@ async def run_stdio_server(settings: Settings) -> None:
                     services=services.by_type,
                     rates=rates,
                     on_handshake_end=start.set,
-                    reports_agents=True,
+                    reports_agents=settings.engine_url is None,
                 )
         if start.is_set():
             await asyncio.wait({opened})  # cancelled while it opens, an engine would not be closed
