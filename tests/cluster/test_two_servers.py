@@ -207,6 +207,7 @@ def test_a_frozen_server_loses_its_jobs_and_does_no_harm_when_it_comes_back(shar
             assert verify(server) == []
 
 
+@pytest.mark.long  # tests/postgres has the same with one connection
 def test_a_frozen_server_that_holds_the_lock_of_the_change_log_delays_others_by_at_most_20_seconds(
     shared_url: str, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from datetime import timedelta
 
@@ -231,8 +232,8 @@ async def test_corrections_come_from_the_searched_collections(engine: Engine) ->
 
 
 async def test_a_phrase_is_found_among_many_passages_with_its_words(engine: Engine) -> None:
-    for number in range(120):
-        await add_note(engine, f"house red house red, number {number}: a house that is red, and red")
+    texts = [f"house red house red, number {number}: a house that is red, and red" for number in range(120)]
+    await asyncio.gather(*(add_note(engine, text) for text in texts))
     exact = await add_note(engine, "far away, among very many other things and a great deal of rain, a small red house")
     for number in range(120, 130):
         await add_note(engine, f"house, red, number {number}")
