@@ -5,8 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= tests
-# More than two cores need: many tests wait for servers, browsers and killed processes.
-WORKERS ?= 3
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help run setup check format test test-long coverage bench conformance clients docs screenshots lock sbom image clean
