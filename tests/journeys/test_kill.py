@@ -324,8 +324,8 @@ async def test_jobs_that_are_interrupted_at_many_places_are_done_in_the_end(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL on Windows")
-async def test_a_dozen_killed_processes_lose_nothing(tmp_path: Path, parsers: SharedParsers) -> None:
-    await kill_repeatedly(tmp_path / "data", parsers, 12)
+async def test_two_dozen_killed_processes_lose_nothing(tmp_path: Path, parsers: SharedParsers) -> None:
+    await kill_repeatedly(tmp_path / "data", parsers, 24)
 
 
 @pytest.mark.long
