@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -82,16 +81,8 @@ def settings(tmp_path: Path, database_url: str | None) -> Settings:
 def local(settings: Settings, parsers: SharedParsers) -> Iterator[LocalEngine]:
     engine = make_test_engine(settings, parsers=parsers)
     engine.start()
-    wait_for_model(engine)
     yield engine
     engine.close()
-
-
-def wait_for_model(engine: LocalEngine) -> None:
-    """Wait, for five seconds at most, until the index has the model; on PostgreSQL that takes a tick."""
-    deadline = time.monotonic() + 5.0
-    while engine._parts.indexer.model is None and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 @pytest.fixture(params=["local", "remote"])

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from knowledge.config import Settings
 from knowledge.engine.api import Engine
+from knowledge.engine.indexing import backfill as backfill_module
+from knowledge.engine.indexing.backfill import VectorBackfill
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import CorpusNotFound, InvalidKey, KnowledgeError
-from knowledge.model import Caller, NewNote, Permission
+from knowledge.model import Caller, JobStatus, NewNote, Permission
 from knowledge.testing import SharedParsers, make_test_engine
 from tests.support.accounts import create_corpus, get_engine_for_key
-from tests.support.engines import add_note
+from tests.support.engines import add_note, wait_until_done
 
 PASSWORD = "correct horse battery"
+LIMIT_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -83,3 +89,34 @@ async def test_a_note_added_with_one_uid_on_both_servers_is_one_job(engines: tup
     new = NewNote(text="tea is green")
     first, second = await one.add(new), await two.add(new)
     assert (first.id, first.uid) == (second.id, second.uid)
+
+
+async def test_a_job_is_not_completed_before_its_vectors_are_searched(
+    database_url: str, tmp_path: Path, parsers: SharedParsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first model of a database comes into the index a moment after it has embedded the first documents."""
+    may_activate = threading.Event()
+    activate = VectorBackfill._activate_together
+
+    def activate_later(backfill: VectorBackfill, *arguments: Any) -> float | None:
+        may_activate.wait(LIMIT_SECONDS)
+        return activate(backfill, *arguments)
+
+    monkeypatch.setattr(VectorBackfill, "_activate_together", activate_later)
+    monkeypatch.setattr(backfill_module, "FIRST_MODEL_SECONDS", LIMIT_SECONDS)
+    engine = make_test_engine(Settings(data=tmp_path / "one", workers=1, database_url=database_url), parsers=parsers)
+    engine.start()
+    try:
+        job = await engine.add(NewNote(text="the kettle is descaled with vinegar"))
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while job.id not in engine._parts.progress.list_published():
+                await asyncio.sleep(0.05)
+        engine._parts._finish_jobs_of_all()  # what each tick does
+        assert (await engine.job(job.id)).status is JobStatus.PROCESSING
+        assert engine._parts.indexer.model is None
+        may_activate.set()
+        assert (await wait_until_done(engine, job)).status is JobStatus.COMPLETED
+        assert engine._parts.indexer.model is not None
+    finally:
+        may_activate.set()
+        engine.close()

@@ -271,6 +271,7 @@ class Runtime:
             workers=self.workers,
             crawler=self.crawler,
             finish_indexed=self._finish_jobs_of_all,
+            is_first_model_pending=self.backfill.is_first_model_pending,
             follow_models=self.backfill.follow,
             tell_events=partial(self.broadcaster.notify, Signal.CHANGES),
             tell_agents=partial(self.broadcaster.notify, Signal.AGENTS),
@@ -441,7 +442,8 @@ class Runtime:
             self._finish_jobs(seq)
 
     def _finish_jobs_of_all(self) -> None:
-        self._finish_jobs(self.servers.find_applied_by_all())
+        if self.member is not None:
+            self._finish_jobs(self.member.find_applied_by_all(self.indexer.seq))
 
     def _finish_jobs(self, seq: int | None) -> None:
         finished = self.jobs.finish_indexed(seq) if seq is not None else []

@@ -90,6 +90,8 @@ class MemberParts:
     crawler: CrawlService
     finish_indexed: Callable[[], None]
     """Ends the jobs that all live servers have indexed."""
+    is_first_model_pending: Callable[[], bool]
+    """Tells whether new documents have vectors that the index does not have yet."""
     follow_models: Callable[[], None]
     """Loads, builds or activates the model that was chosen on any server."""
     tell_events: Callable[[], None]
@@ -144,7 +146,12 @@ class ClusterMember:
     # -- the change log ---------------------------------------------------------------------------
 
     def find_applied_by_all(self, seq: int) -> int | None:
-        """Record what the index of this server has applied, and return what all live servers have applied."""
+        """Record what the index of this server has applied, and return what all live servers have applied.
+
+        None while the vectors of new documents are not in the index, so that no job is completed before they are found.
+        """
+        if self.role.has_index and self._parts.is_first_model_pending():
+            return None
         # Two statements: of two servers that record at once, the one that reads last sees both.
         self._parts.servers.record_applied(seq, self._checkpoint())
         return self._parts.servers.find_applied_by_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -27,6 +28,8 @@ RETRY_SECONDS = 30.0
 """Pause after a failure, for example of an embedding service."""
 OTHER_SERVERS_SECONDS = 0.5
 """Pause while other servers embed or build their indexes."""
+FIRST_MODEL_SECONDS = 10.0
+"""Longest time for which jobs wait for the first model to come into the index; old chunks are embedded before it."""
 
 
 class VectorBackfill:
@@ -43,6 +46,7 @@ class VectorBackfill:
         """`change` is set if other servers use the database."""
         self._models, self._store, self._chunks, self._indexer = models, store, chunks, indexer
         self._change = change
+        self._first_loaded_at: float | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run_loop, name="vectors", daemon=True)
 
@@ -53,6 +57,14 @@ class VectorBackfill:
         """Go on if a model was chosen or activated on another server."""
         if self._change is not None and self._change.has_changed():
             self._models.vectors_missing.set()
+
+    def is_first_model_pending(self) -> bool:
+        """Return whether the first model is loaded and embeds new documents, but the index has no vectors yet."""
+        if self._indexer.model is not None or self._models.serving.embedder is None:
+            return False
+        if self._first_loaded_at is None:
+            self._first_loaded_at = time.monotonic()
+        return time.monotonic() < self._first_loaded_at + FIRST_MODEL_SECONDS
 
     def close(self) -> None:
         self._stopping.set()
