@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import median
 
 import httpx
-import psutil
 
 from tests.support.postgres import find_free_port
 
@@ -109,13 +108,25 @@ class RestartedServer:
     def take_sample(self) -> None:
         if self.process is None or not self.ready.is_set():
             return
+        status = Path(f"/proc/{self.process.pid}")
         try:
-            server = psutil.Process(self.process.pid)
-            family = [server, *server.children(recursive=True)]
-            memory = sum(read_anonymous_bytes(each.pid) for each in family) / MEGABYTE
-            self.samples.append(Sample(time.monotonic(), memory, server.num_fds(), server.num_threads()))
-        except psutil.NoSuchProcess:
+            memory = sum(map(read_anonymous_bytes, list_family(self.process.pid))) / MEGABYTE
+            descriptors, threads = len([*(status / "fd").iterdir()]), len([*(status / "task").iterdir()])
+        except OSError:  # the server was just killed
             return
+        self.samples.append(Sample(time.monotonic(), memory, descriptors, threads))
+
+
+def list_family(pid: int) -> list[int]:
+    """Return a process and all processes below it."""
+    family = [pid]
+    for parent in family:  # grows while it is read
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                family += map(int, task.read_text().split())
+            except OSError:  # a thread has ended
+                continue
+    return family
 
 
 def read_anonymous_bytes(pid: int) -> int:
