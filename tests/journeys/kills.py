@@ -21,8 +21,8 @@ from pathlib import Path
 from knowledge.config import Settings
 from knowledge.model import DocumentFilter, JobFilter, JobStatus
 from knowledge.testing import SharedParsers, make_test_engine
-from tests.journeys.kill_driver import wait_for_all_jobs
-from tests.journeys.test_kill import SEED, DriverLog, Kill, check_engine, open_engine, run_until_killed
+from tests.journeys.kill_driver import CANCELLED_KEY, wait_for_all_jobs
+from tests.journeys.test_kill import SEED, DriverLog, Kill, check_engine, find_version, open_engine, run_until_killed
 from tests.support.web_site import WebSite, serve_site
 
 ADD_FAILPOINTS = (
@@ -41,8 +41,11 @@ LOADS = {"backup": "backup", "index": "reindex", "vectors": "model"}
 OUTSIDE_SHARE = 0.25
 MAX_HITS = 12
 MAX_LINES, MAX_LINES_OF_CRAWLS = 40, 6
-NEVER = 100_000
+LAST_LINE, LAST_LINE_OF_CRAWLS = 120, 12
+"""After so many lines a process is killed that has not reached its failpoint so often."""
 SITE_PAGES = 8
+VERSIONS_PER_RUN = 100_000
+"""Keeps the versions of a round that was stopped apart from later ones."""
 STATE_FILE = "kills.json"
 
 
@@ -71,7 +74,7 @@ def draw_kill(setting: str, seed: int, number: int) -> Kill:
     load = LOADS[point.partition(".")[0]] if setting == "backup and reindex" else setting
     if rng.random() < OUTSIDE_SHARE:
         return Kill(None, 0, rng.randint(2, MAX_LINES_OF_CRAWLS if setting == "crawl" else MAX_LINES), load)
-    return Kill(point, rng.randint(1, MAX_HITS), NEVER, load)
+    return Kill(point, rng.randint(1, MAX_HITS), LAST_LINE_OF_CRAWLS if setting == "crawl" else LAST_LINE, load)
 
 
 def fill_site(site: WebSite, version: int) -> None:
@@ -83,7 +86,7 @@ def fill_site(site: WebSite, version: int) -> None:
 
 async def run_round(setting: str, state: SettingState, seed: int, folder: Path, parsers: SharedParsers) -> None:
     """Run a process until it is killed, and check what it leaves."""
-    number, data = state.done, folder / setting.replace(" ", "-")
+    number, data = state.done, get_data_folder(folder, setting)
     kill = draw_kill(setting, seed, number)
     label = f"{setting}, round {number}, {kill}, seed {seed}"
     if setting == "crawl":
@@ -97,6 +100,19 @@ async def run_round(setting: str, state: SettingState, seed: int, folder: Path, 
         async with open_engine(data, parsers) as engine:
             await check_engine(engine, state.log, label)
     state.done += 1
+
+
+def get_data_folder(folder: Path, setting: str) -> Path:
+    return folder / setting.replace(" ", "-")
+
+
+async def settle(state: SettingState, data: Path, parsers: SharedParsers) -> None:
+    """End the jobs of a round in which this command itself was stopped, and take what is stored as acknowledged."""
+    async with open_engine(data, parsers) as engine:
+        await wait_for_all_jobs(engine)
+        for key in range(CANCELLED_KEY + 1):
+            state.log.acknowledged[key] = await find_version(engine, key)
+    state.log.highest_version += VERSIONS_PER_RUN
 
 
 async def check_crawl(data: Path, site: WebSite, accepted: bool, parsers: SharedParsers, label: str) -> None:
@@ -128,6 +144,9 @@ async def kill_in_settings(names: list[str], kills: int, seed: int, folder: Path
     parsers = SharedParsers()
     parsers.start()
     try:
+        for name, state in states.items():
+            if name in stored and name != "crawl":
+                await settle(state, get_data_folder(folder, name), parsers)
         while sum(state.done for state in states.values()) < kills:
             name = min(names, key=lambda each: states[each].done)
             await run_round(name, states[name], seed, folder, parsers)
