@@ -1,7 +1,8 @@
 """Records some commands in a terminal as an SVG that plays them (`make recording`).
 
 The commands run in a pseudo-terminal with a new data folder; each line appears after the time that it really took, and
-pauses longer than two seconds are shortened, as is the path of the repository. Readers who prefer no motion see the whole text at once.
+pauses longer than two seconds are shortened, as is the path of the repository. Readers who prefer no motion see the
+whole text at once.
 """
 
 from __future__ import annotations
