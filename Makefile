@@ -8,7 +8,7 @@ TESTS ?= tests
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check format test test-long coverage bench conformance clients docs screenshots lock sbom image clean
+.PHONY: help run setup check format test test-long coverage bench conformance clients docs site recording screenshots soak kills lock sbom image clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -78,6 +78,19 @@ image: ## Build the container image
 
 docs: $(VENV)/.dev ## Generate docs/reference, the package diagram and the examples of STYLE.md from the code
 	$(BIN)/python -m scripts.reference
+
+site: .venv-tools/.made ## Build the documentation as a site in build/site and check its links
+	.venv-tools/bin/mkdocs build --quiet --strict --clean
+	.venv-tools/bin/python scripts/check_site.py build/site
+
+recording: $(VENV)/.dev ## Record the commands of the README in a terminal, as docs/images/terminal.svg
+	$(BIN)/python -m scripts.recording
+
+soak: $(VENV)/.dev ## Run 100 clients, imports, crawls, deletions and restarts for MINUTES=30
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),30)
+
+kills: $(VENV)/.dev ## Kill the process KILLS=500 times in five settings; continues where it stopped
+	$(BIN)/python -m tests.journeys.kills --kills $(or $(KILLS),500)
 
 screenshots: $(VENV)/.dev ## Take the pictures of the web page for the documentation
 	$(BIN)/python -m scripts.screenshots

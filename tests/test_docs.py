@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import ModuleType
@@ -169,3 +170,10 @@ def test_the_package_diagram_shows_the_imports_of_the_code() -> None:
 
 def test_the_package_diagram_is_current() -> None:
     assert DIAGRAM.read_text("utf-8") == load_reference_script().render_package_diagram(), "run `make docs`"
+
+
+@pytest.mark.long
+def test_the_site_is_built_strictly_and_has_no_broken_link() -> None:
+    built = subprocess.run(["make", "site"], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert "0 broken links" in built.stdout

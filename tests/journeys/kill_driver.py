@@ -16,6 +16,7 @@ from knowledge.config import Settings
 from knowledge.engine.local import LocalEngine
 from knowledge.errors import Duplicate, NotNow
 from knowledge.model import Content, DocumentFilter, JobFilter, JobStatus, NewFile, NewNote
+from knowledge.model.crawls import NewCrawl
 from knowledge.testing import make_test_engine
 
 POLL_SECONDS = 0.01
@@ -25,6 +26,9 @@ before it is killed."""
 CANCELLED_KEY = 4
 """The key whose adds are cancelled."""
 DIGITS_TO_LETTERS = str.maketrans("0123456789", "abcdfghjkl")
+REMOVED_SHARES = {"ingest": 0.5, "replace": 0.05, "delete": 0.5}
+"""How often a stored document is removed instead of replaced, by task."""
+CRAWLED_PAGES = 20
 LONG_TEXT = "\n\n".join(f"Paragraph {number} about rivers, hills and boats on the water." for number in range(400))
 
 
@@ -41,7 +45,9 @@ def make_text(key: int, version: int, long: bool) -> str:
     return f"{make_word(key, version)} is version {version}." + (f"\n\n{LONG_TEXT}" if long else "")
 
 
-async def change_document_forever(engine: LocalEngine, key: int, seed: int, first_version: int) -> None:
+async def change_document_forever(
+    engine: LocalEngine, key: int, seed: int, first_version: int, removed_share: float = 0.3
+) -> None:
     """Add, replace, update and remove one document in an endless loop."""
     rng = random.Random(f"{seed}-{key}")
     path, is_note = f"/kill/{key}", key % 2 == 0
@@ -49,7 +55,7 @@ async def change_document_forever(engine: LocalEngine, key: int, seed: int, firs
     while True:
         version += 1
         found = (await engine.documents(DocumentFilter(source_path=path))).items
-        if found and rng.random() < 0.3:
+        if found and rng.random() < removed_share:
             print_line("try", key, 0)
             await engine.remove(found[0].id)
             print_line("ack", key, 0)
@@ -110,6 +116,16 @@ async def run_background_load(engine: LocalEngine, load: str) -> None:
             pass
 
 
+async def crawl_forever(engine: LocalEngine, url: str, collection: str) -> None:
+    """Crawl a site into one collection in an endless loop, and print each crawl that was accepted."""
+    for number in count(1):
+        new = NewCrawl(url=url, recursive=True, max_pages=CRAWLED_PAGES, title=collection)
+        print_line("try", 0, number)
+        job = await engine.crawl(new)
+        print_line("ack", 0, number)
+        await engine.wait(job.id, WAIT_SECONDS)
+
+
 async def wait_for_all_jobs(engine: LocalEngine) -> None:
     while (status := await engine.status()).queued + status.processing:
         for job in (await engine.jobs(JobFilter(per_page=200))).items:
@@ -118,15 +134,19 @@ async def wait_for_all_jobs(engine: LocalEngine) -> None:
 
 async def main() -> None:
     data, seed, first_version, task = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    engine = make_test_engine(Settings(data=data, workers=2, wait_s=WAIT_SECONDS))
+    settings = Settings(data=data, workers=2, wait_s=WAIT_SECONDS, crawl_delay=0, crawl_allow="127.0.0.1")
+    engine = make_test_engine(settings)
     engine.start()
     print_line("ready")
     if task == "drain":
         await wait_for_all_jobs(engine)
         engine.close()
         return
+    if task == "crawl":
+        await crawl_forever(engine, sys.argv[5], "site")
+    share = REMOVED_SHARES.get(task, 0.3)
     await asyncio.gather(
-        *(change_document_forever(engine, key, seed, first_version) for key in range(CANCELLED_KEY)),
+        *(change_document_forever(engine, key, seed, first_version, share) for key in range(CANCELLED_KEY)),
         cancel_adds_forever(engine, seed, first_version),
         run_background_load(engine, task),
     )

@@ -142,14 +142,15 @@ class Kill:
         )
 
 
-def run_until_killed(data: Path, log: DriverLog, kill: Kill, number: int) -> None:
+def run_until_killed(data: Path, log: DriverLog, kill: Kill, number: int, *arguments: str) -> None:
     """Run the driver until it is killed, and read the lines that it prints."""
     environment = dict(os.environ)
     environment.pop("KNOWLEDGE_FAILPOINT", None)
     if kill.failpoint is not None:
         environment["KNOWLEDGE_FAILPOINT"] = f"{kill.failpoint}:{kill.times}"
     lines = kill.lines
-    command = [sys.executable, str(DRIVER), str(data), str(SEED + number), str(log.highest_version), kill.load]
+    position = [str(data), str(SEED + number), str(log.highest_version)]
+    command = [sys.executable, str(DRIVER), *position, kill.load, *arguments]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
