@@ -28,10 +28,12 @@ def bucket(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 async def test_originals_move_into_a_bucket_and_back_into_a_folder(
-    folder: FilledFolder, url: str, bucket: str, tmp_path: Path, parsers: SharedParsers
+    folder: FilledFolder, url: str, bucket: str, s3: S3Server, tmp_path: Path, parsers: SharedParsers
 ) -> None:
     shell = make_shell(folder.data)
     planned = shell.run_json("migrate", "--to", url, "--originals", bucket, "--dry-run")
+    left = s3.make_client().list_objects_v2(Bucket=BUCKET, Prefix=tmp_path.name)
+    assert left["KeyCount"] == 0 and planned["seconds"] > 0  # what was copied to measure the speed is deleted again
     report = shell.run_json("migrate", "--to", url, "--originals", bucket)
     assert planned["rows"] == report["rows"] and planned["copied_originals"] == report["copied_originals"] == 42
     settings = Settings(data=tmp_path / "server", database_url=url, originals_url=bucket, workers=2)

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -100,6 +100,16 @@ class PostgresServer:
         """Stop the server: SIGQUIT at once, SIGINT after rolling back all transactions."""
         if self._process is not None:
             self._process.send_signal(how)
+            self._process.wait(30)
+            self._process = None
+
+    def kill(self) -> None:
+        """Kill every process of the server with SIGKILL, as a machine that loses its power does."""
+        if self._process is not None:
+            listed = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+            for pid in (self._process.pid, *map(int, listed)):
+                with suppress(ProcessLookupError):  # ended by itself since
+                    os.kill(pid, signal.SIGKILL)
             self._process.wait(30)
             self._process = None
 

@@ -37,6 +37,17 @@ def find_program() -> Path | None:
     return found if found.exists() else None
 
 
+def make_s3_client(endpoint: str, user: str, secret: str) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=user,
+        aws_secret_access_key=secret,
+        region_name=REGION,
+        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
+    )
+
+
 class S3Server:
     """An S3 server on a free loopback port, with its files in a temporary folder."""
 
@@ -66,15 +77,7 @@ class S3Server:
         return {"AWS_ACCESS_KEY_ID": user, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": REGION}
 
     def make_client(self) -> Any:
-        config = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"})
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            aws_access_key_id=WRITER,
-            aws_secret_access_key=SECRET,
-            region_name=REGION,
-            config=config,
-        )
+        return make_s3_client(self.endpoint, WRITER, SECRET)
 
     def start(self) -> None:
         names = ["master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc"]

@@ -255,6 +255,10 @@ class S3Blobs:
         self._unreferenced.forget(sha256)
         return int(found is not None)
 
+    def delete_everything(self) -> None:
+        """Delete all objects of a place that only an estimate has used."""
+        self._bucket.delete(*[found.key for found in self._bucket.iterate("")])
+
     # -- the place ------------------------------------------------------------------------------
 
     def find_issue(self) -> str | None:

@@ -22,6 +22,7 @@ from knowledge.engine.moving.places import (
     OpenPlace,
     open_originals_alone,
     open_place,
+    open_scratch_originals,
     require_clear_folder,
     require_source,
 )
@@ -69,7 +70,7 @@ class MoveReport:
 
 
 def plan_move(source: DataPlace, target: DataPlace) -> MoveReport:
-    """Check a move, and estimate what it copies and how long it takes; nothing is changed."""
+    """Check a move, and estimate what it copies and how long it takes; what it copies to measure is deleted again."""
     require_source(source)
     with ExitStack() as stack:
         old = stack.enter_context(open_place(source))
@@ -84,7 +85,10 @@ def plan_move(source: DataPlace, target: DataPlace) -> MoveReport:
         )
         reader, scratch = stack.enter_context(old.database.read()), stack.enter_context(open_scratch)
         tables = probe.estimate_tables(reader, scratch)
-        seconds = sum(table.seconds for table in tables) + originals.estimate_seconds(todo, old.originals)
+        seconds = sum(table.seconds for table in tables)
+        if todo.missing:
+            scratch_originals = stack.enter_context(open_scratch_originals(target, old.database))
+            seconds += originals.estimate_seconds(todo, old.originals, scratch_originals)
     rows = {table.name: table.rows for table in tables if table.rows}
     return _make_report(source, target, rows, sum(rows.values()), todo, seconds)
 

@@ -7,14 +7,14 @@ from time import perf_counter
 
 from knowledge import failpoints
 from knowledge.blobs.api import Blobs
-from knowledge.engine.moving.progress import MoveProgress
+from knowledge.engine.moving.progress import MoveProgress, SilentProgress
 from knowledge.errors import StorageFailed
 from knowledge.store.database import Database
 from knowledge.store.documents import DocumentStore
 from knowledge.store.jobs.jobs import JobStore
 
-PROBE_BYTES = 8 << 20
-"""Originals that an estimate reads to measure the speed."""
+PROBE_BYTES, PROBE_COUNT = 8 << 20, 20
+"""Bytes and number of the originals that an estimate copies at most to measure the speed."""
 DAMAGED_ORIGINAL_HINT = (
     "Run 'knowledge verify'; add the same file again or remove the document, then repeat the command."
 )
@@ -86,11 +86,27 @@ def require_complete(needed: dict[str, int], target: Blobs) -> None:
         raise StorageFailed(f"{len(missing)} originals have not arrived in {target.location}, such as {min(missing)}")
 
 
-def estimate_seconds(todo: OriginalsToCopy, source: Blobs) -> float:
-    """Estimate the time from the speed at which the source is read; a slow target takes longer."""
-    read, started = 0, perf_counter()
-    for sha256 in todo.missing:
-        read += sum(len(piece) for piece in source.read(sha256))
-        if read >= PROBE_BYTES:
+def estimate_seconds(todo: OriginalsToCopy, source: Blobs, scratch: Blobs) -> float:
+    """Estimate the time by copying a few originals, spread over all, to a scratch place at the target."""
+    sample = choose_sample(todo.missing)
+    if not sample:
+        return 0.0
+    started = perf_counter()
+    for sha256, size in sample.items():
+        _copy_original(sha256, size, source, scratch, SilentProgress())
+    # Small originals take as long as their number says, large ones as their bytes say.
+    ratio = max(len(todo.missing) / len(sample), todo.missing_bytes / max(sum(sample.values()), 1))
+    return (perf_counter() - started) * ratio
+
+
+def choose_sample(missing: dict[str, int]) -> dict[str, int]:
+    """Choose originals to measure the speed with: a few, spread over all, of a bounded size."""
+    small = [sha256 for sha256, size in missing.items() if size <= PROBE_BYTES] or sorted(
+        missing, key=missing.__getitem__
+    )[:1]
+    sample: dict[str, int] = {}
+    for sha256 in small[:: max(1, len(small) // PROBE_COUNT)][:PROBE_COUNT]:
+        sample[sha256] = missing[sha256]
+        if sum(sample.values()) >= PROBE_BYTES:
             break
-    return 0.0 if not read else (perf_counter() - started) * max(todo.missing_bytes / read, 1.0)
+    return sample
