@@ -215,6 +215,7 @@ def check_archive(archive: BinaryIO) -> Json:
                 if member.name == MANIFEST_MEMBER:
                     manifest = json.loads(content.read(1 << 20))
                     continue
+                assert isinstance(content, io.BufferedIOBase)
                 digest = hashlib.file_digest(content, "sha256").hexdigest()
                 if member.name == DATABASE_MEMBER:
                     database = digest
