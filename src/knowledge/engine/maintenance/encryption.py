@@ -25,7 +25,7 @@ from knowledge.errors import Damaged, InvalidParameter
 VERSION_LINE = b"age-encryption.org/v1"
 SCRYPT_LABEL = b"age-encryption.org/v1/scrypt"
 WORK_FACTOR = 17
-"""Base-2 logarithm of the cost of scrypt: 128 MB of memory and about half a second."""
+"""Base-2 logarithm of the cost of scrypt: 128 MB of memory."""
 MAX_WORK_FACTOR = 20
 """A file that asks for more than 1 GB of memory is refused."""
 KEY_BYTES, FILE_KEY_BYTES, SALT_BYTES, TAG_BYTES = 32, 16, 16, 16
