@@ -13,6 +13,7 @@ from knowledge.engine.cluster.member import ServerRole
 from knowledge.engine.crawl.options import CrawlOptions
 from knowledge.engine.fetch.ssrf import AllowedHosts
 from knowledge.engine.local import LocalEngine
+from knowledge.engine.maintenance.schedule import BackupPlan
 from knowledge.engine.runtime import EngineOptions, Runtime
 from knowledge.extract.process.child import ParserLimits
 from knowledge.extract.process.parsers import Parsers
@@ -55,12 +56,20 @@ def build_options(settings: Settings) -> EngineOptions:
         page_cache_bytes=settings.page_cache_mb << 20,
         query_log=settings.query_log,
         query_log_days=settings.query_log_days,
+        backup=build_backup_plan(settings),
         quota=Quota(settings.account_max_documents, settings.account_max_mb << 20),
     )
 
 
 def find_own_address(settings: Settings) -> str:
     return f"{socket.gethostname()}:{settings.port}"
+
+
+def build_backup_plan(settings: Settings) -> BackupPlan | None:
+    if settings.backup_every is None or settings.backup_dir is None:
+        return None
+    passphrase = settings.read_backup_passphrase()
+    return BackupPlan(settings.backup_every_seconds, settings.backup_dir, settings.backup_keep, passphrase)
 
 
 def build_crawl_options(settings: Settings) -> CrawlOptions:

@@ -346,6 +346,24 @@ class Settings(BaseSettings):
     )
     reranker: str = Field("default", description="Reranker: default, none, or dir:PATH of an ONNX cross-encoder.")
 
+    backup_every: str | None = Field(
+        None,
+        pattern="^[1-9][0-9]{0,5}[mhd]$",
+        description="Interval of backups by schedule, such as 30m, 24h or 7d; empty makes none. Needs "
+        "KNOWLEDGE_BACKUP_DIR.",
+    )
+    backup_dir: Path | None = Field(
+        None,
+        description="Folder for the backups by schedule, best on another disk; all servers of a database share it.",
+    )
+    backup_keep: int = Field(7, ge=1, le=10_000, description="Number of backups by schedule that are kept.")
+    backup_passphrase: SecretStr | None = Field(
+        None, description="Passphrase that encrypts backups by schedule, and that 'backup --encrypt' and 'restore' use."
+    )
+    backup_passphrase_file: Path | None = Field(
+        None, description="File whose first line is the passphrase, instead of KNOWLEDGE_BACKUP_PASSPHRASE."
+    )
+
     log_level: str = Field(
         "info",
         pattern="(?i)^(debug|info|warning|error)$",
@@ -393,6 +411,14 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _check_backups(self) -> Settings:
+        if (self.backup_every is None) != (self.backup_dir is None):
+            raise ValueError("KNOWLEDGE_BACKUP_EVERY and KNOWLEDGE_BACKUP_DIR need each other: backups by schedule")
+        if self.backup_passphrase is not None and self.backup_passphrase_file is not None:
+            raise ValueError("KNOWLEDGE_BACKUP_PASSPHRASE and KNOWLEDGE_BACKUP_PASSPHRASE_FILE are both set")
+        return self
+
+    @model_validator(mode="after")
     def _check_oauth(self) -> Settings:
         if self.oauth_issuer and not self.oauth:
             raise ValueError("KNOWLEDGE_OAUTH_ISSUER needs KNOWLEDGE_OAUTH=on")
@@ -421,6 +447,29 @@ class Settings(BaseSettings):
         """Where rate limits are counted: by default in memory, or in a database that several servers share."""
         chosen = "rate_limit_storage" in self.model_fields_set
         return "database" if self.database_url is not None and not chosen else self.rate_limit_storage
+
+    @property
+    def backup_every_seconds(self) -> float:
+        given = self.backup_every or "0m"
+        return float(given[:-1]) * {"m": 60, "h": 3600, "d": 86400}[given[-1]]
+
+    def read_backup_passphrase(self) -> str | None:
+        """Return the passphrase of backups, also from its file; None if there is none."""
+        if self.backup_passphrase_file is None:
+            return self.backup_passphrase.get_secret_value() if self.backup_passphrase else None
+        try:
+            first, *_ = self.backup_passphrase_file.read_text("utf-8").splitlines() or [""]
+        except (OSError, UnicodeDecodeError) as error:
+            first, why = "", str(error)
+        else:
+            why = "its first line is empty"
+        if not first:
+            raise InvalidParameter(
+                f"The file of KNOWLEDGE_BACKUP_PASSPHRASE_FILE has no passphrase: {why}",
+                hint="Write the passphrase into its first line.",
+                parameter="backup_passphrase_file",
+            )
+        return first
 
     @property
     def max_file_bytes(self) -> int:

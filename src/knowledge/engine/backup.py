@@ -5,6 +5,7 @@ The copy of the database and the originals pass the checks of `verify` before th
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import secrets
@@ -198,6 +199,38 @@ def _extract_backup(archive: BinaryIO, draft: Path) -> Json:
     expected, found = manifest.get("originals"), sum(path.is_file() for path in (draft / FILES_FOLDER).rglob("*"))
     if expected is not None and expected != found:
         raise Damaged(f"This is not a complete backup: it has {found} originals instead of {expected}")
+    return manifest
+
+
+def check_archive(archive: BinaryIO) -> Json:
+    """Read an archive to its end, compare all checksums with its manifest, and return that; raises Damaged."""
+    manifest: Json = {}
+    database, originals = None, 0
+    try:
+        with tarfile.open(fileobj=archive, mode="r|") as tar:
+            for member in tar:
+                content = tar.extractfile(member)
+                if content is None:
+                    raise Damaged(f"The backup contains a member that is not a file: {member.name}")
+                if member.name == MANIFEST_MEMBER:
+                    manifest = json.loads(content.read(1 << 20))
+                    continue
+                assert isinstance(content, io.BufferedIOBase)
+                digest = hashlib.file_digest(content, "sha256").hexdigest()
+                if member.name == DATABASE_MEMBER:
+                    database = digest
+                elif member.name == f"{FILES_FOLDER}/{digest}":
+                    originals += 1
+                else:
+                    raise Damaged(f"The original {member.name[:100]} in the backup is damaged")
+    except (tarfile.TarError, ValueError, EOFError) as error:
+        raise Damaged(f"This is not a complete backup: {error}") from error
+    if (manifest.get("product"), manifest.get("database_sha256"), manifest.get("originals")) != (
+        PRODUCT,
+        database,
+        originals,
+    ):
+        raise Damaged("The backup does not match its manifest")
     return manifest
 
 

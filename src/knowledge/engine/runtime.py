@@ -32,6 +32,7 @@ from knowledge.engine.insight.local_insight import open_insight
 from knowledge.engine.jobs.backpressure import Backpressure
 from knowledge.engine.jobs.progress import ProgressTracker
 from knowledge.engine.jobs.workers import WorkerPool
+from knowledge.engine.maintenance.schedule import BackupPlan, BackupSchedule
 from knowledge.engine.maintenance.service import MaintenanceService
 from knowledge.engine.maps.service import MapService
 from knowledge.engine.oauth.service import OAuthService
@@ -49,6 +50,7 @@ from knowledge.model import JobKind
 from knowledge.store import erasure
 from knowledge.store.accounts.quotas import Quota
 from knowledge.store.accounts.scopes import ScopeStore
+from knowledge.store.backup_records import BackupRecordStore
 from knowledge.store.changes import ChangeLog
 from knowledge.store.chunks import ChunkStore
 from knowledge.store.cluster.leases import LeaseStore
@@ -120,6 +122,7 @@ class EngineOptions:
     page_cache_bytes: int = 200 << 20
     query_log: bool = False
     query_log_days: int = 30
+    backup: BackupPlan | None = None
 
 
 class Runtime:
@@ -293,6 +296,12 @@ class Runtime:
             self._find_languages,
             self.leases if self.is_shared else None,
         )
+        self.backups = BackupSchedule(
+            self.options.backup,
+            lambda stop: self.maintenance.open_backup(stop),
+            BackupRecordStore(self.database),
+            self.leases,
+        )
         self.status = StatusReader(
             self.options.data,
             self.database,
@@ -304,6 +313,7 @@ class Runtime:
             self.indexer,
             self.parsers,
             self.files,
+            self.backups,
             self.servers if self.is_shared else None,
         )
         self.maintenance = MaintenanceService(
@@ -357,6 +367,7 @@ class Runtime:
         self._trimmer.start()
         self.broadcaster.start()
         self.recorder.start()
+        self.backups.start()
         self.models.start()  # last, because search by words does not need them
 
     def close(self) -> None:
@@ -365,6 +376,7 @@ class Runtime:
         self._trimmer.close()
         self.recorder.close()
         self.crawler.close()
+        self.backups.close()
         self.maintenance.close()
         self.workers.close()
         with suppress(KnowledgeError):

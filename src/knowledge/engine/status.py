@@ -12,9 +12,19 @@ from knowledge.blobs.api import Blobs
 from knowledge.engine.cluster.member import ServerRole
 from knowledge.engine.indexing.follower import IndexFollower
 from knowledge.engine.indexing.models import EmbeddingModels
+from knowledge.engine.maintenance.schedule import BackupSchedule
 from knowledge.extract.process.parsers import Parsers
 from knowledge.extract.process.process_memory import read_anonymous_bytes
-from knowledge.model import LOCAL_OWNER, EngineLoad, EngineStatus, JobStatus, ProcessStatus, Scope, ServerStatus
+from knowledge.model import (
+    LOCAL_OWNER,
+    BackupStatus,
+    EngineLoad,
+    EngineStatus,
+    JobStatus,
+    ProcessStatus,
+    Scope,
+    ServerStatus,
+)
 from knowledge.store.changes import ChangeLog
 from knowledge.store.cluster.servers import ServerStore
 from knowledge.store.collections import CollectionStore
@@ -42,10 +52,11 @@ class StatusReader:
         indexer: IndexFollower,
         parsers: Parsers,
         files: Blobs,
+        backups: BackupSchedule,
         servers: ServerStore | None = None,
     ) -> None:
         """`servers` is set if other servers use the database."""
-        self._files, self._servers = files, servers
+        self._files, self._backups, self._servers = files, backups, servers
         self._data, self._database, self._documents, self._collections = data, database, documents, collections
         self._jobs, self._changes, self._models, self._indexer = jobs, changes, models, indexer
         self._parsers = parsers
@@ -56,6 +67,7 @@ class StatusReader:
         for_account = scope.owner > LOCAL_OWNER
         documents, chunks = self._documents.count(scope)
         servers = () if self._servers is None or for_account else self._list_servers(self._servers)
+        backup = BackupStatus() if for_account else self._backups.read_status()
         jobs, storage = self._jobs.count_by_status(scope), self._files.find_issue()
         return EngineStatus(
             version=__version__,
@@ -71,7 +83,16 @@ class StatusReader:
             database_bytes=0 if for_account else self._database.size_bytes(),
             files_bytes=self._documents.sum_file_bytes(scope.owner if for_account else None),
             index_bytes=0 if for_account else self._indexer.index.size_bytes(),
-            issues=tuple(issue for issue in [storage, *self._find_issues(), *find_server_issues(servers)] if issue),
+            issues=tuple(
+                issue
+                for issue in [
+                    storage,
+                    *self._find_issues(),
+                    *find_server_issues(servers),
+                    *find_backup_issues(backup),
+                ]
+                if issue
+            ),
             last_change=self._documents.last_changed_at(scope) if for_account else self._changes.last_changed_at(),
             storage_ok=storage is None,
             index_ok=self._indexer.failure is None,
@@ -80,6 +101,7 @@ class StatusReader:
             database="" if for_account else self._database.product,
             servers=servers,
             load=EngineLoad() if for_account else self._measure_load(),
+            backup=backup,
             free_bytes=0 if for_account else shutil.disk_usage(self._data).free,
         )
 
@@ -118,6 +140,14 @@ class StatusReader:
         free = shutil.disk_usage(self._data).free
         if free < LOW_DISK_BYTES:
             yield f"Low disk space: {free >> 20} MB are free on the disk of the data folder."
+
+
+def find_backup_issues(backup: BackupStatus) -> Iterator[str]:
+    """Yield whether the last backup by schedule failed, and whether the newest one is too old."""
+    if backup.error and backup.attempted_at is not None:
+        yield f"The backup by schedule failed at {backup.attempted_at:%Y-%m-%d %H:%M} UTC: {backup.error}"
+    if backup.overdue and backup.succeeded_at is not None:
+        yield f"No backup by schedule has succeeded since {backup.succeeded_at:%Y-%m-%d %H:%M} UTC."
 
 
 def find_server_issues(servers: Sequence[ServerStatus]) -> Iterator[str]:

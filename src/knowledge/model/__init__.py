@@ -39,6 +39,7 @@ from knowledge.model.search import (
     SearchMode,
 )
 from knowledge.model.status import (
+    BackupStatus,
     EngineLoad,
     EngineStatus,
     Finding,
@@ -71,6 +72,7 @@ __all__ = [
     "SAGE_OWNER",
     "Account",
     "ApiKey",
+    "BackupStatus",
     "Caller",
     "CallerKind",
     "Chunk",

@@ -111,6 +111,22 @@ class ServerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class BackupStatus:
+    """The backups by schedule, of all servers of a database."""
+
+    every_seconds: float = 0.0
+    """Interval of the schedule; 0 without one, and for an account."""
+    succeeded_at: datetime | None = None
+    attempted_at: datetime | None = None
+    file: str = ""
+    """The newest backup."""
+    error: str = ""
+    """Why the last attempt failed; empty if it did not."""
+    overdue: bool = False
+    """Whether the newest backup is older than two intervals."""
+
+
+@dataclass(frozen=True, slots=True)
 class EngineStatus:
     version: str
     uptime_seconds: float
@@ -145,6 +161,8 @@ class EngineStatus:
     """All zero for an account."""
     free_bytes: int = 0
     """Free space on the disk of the data folder; 0 for an account."""
+
+    backup: BackupStatus = BackupStatus()
 
     @property
     def health(self) -> str:

@@ -97,6 +97,13 @@ def describe_status(status: EngineStatus) -> Iterator[GaugeMetricFamily]:
         ("knowledge_disk_free_bytes", "Free space on the disk of the data folder.", status.free_bytes),
         ("knowledge_children", "Child processes that read documents.", status.processes.children),
         ("knowledge_children_bytes", "Memory of these child processes.", status.processes.children_bytes),
+        ("knowledge_backup_failed", "Whether the last backup by schedule failed.", bool(status.backup.error)),
+        ("knowledge_backup_overdue", "Whether the newest one is older than two intervals.", status.backup.overdue),
+        (
+            "knowledge_backup_success_timestamp_seconds",
+            "Time of the newest backup by schedule; 0 for none.",
+            status.backup.succeeded_at.timestamp() if status.backup.succeeded_at else 0,
+        ),
         ("knowledge_servers", "Servers that use this database, if several can.", len(status.servers)),
         ("knowledge_servers_live", "Servers that were seen lately.", sum(each.live for each in status.servers)),
     ):

@@ -9,7 +9,7 @@ from datetime import datetime
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from knowledge.model import EngineLoad, EngineStatus, Finding, ModelStatus, ProcessStatus, ServerStatus
+from knowledge.model import BackupStatus, EngineLoad, EngineStatus, Finding, ModelStatus, ProcessStatus, ServerStatus
 from knowledge.wire.requests import Body
 
 
@@ -80,6 +80,7 @@ class StatusShape:
     processes: ProcessStatus = field(default_factory=ProcessStatus)
     servers: tuple[ServerStatus, ...] = ()
     load: EngineLoad = field(default_factory=EngineLoad)
+    backup: BackupStatus = field(default_factory=BackupStatus)
 
     @classmethod
     def from_status(cls, status: EngineStatus) -> StatusShape:
@@ -102,6 +103,7 @@ class StatusShape:
             processes=status.processes,
             servers=status.servers,
             load=status.load,
+            backup=status.backup,
         )
 
     def to_status(self) -> EngineStatus:
@@ -129,6 +131,7 @@ class StatusShape:
             database=self.storage.database,
             servers=self.servers,
             load=self.load,
+            backup=self.backup,
             free_bytes=self.storage.free_bytes,
         )
 

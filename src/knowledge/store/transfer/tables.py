@@ -21,7 +21,9 @@ NOT_COPIED = {
 """Tables that describe the servers of one database and not the data, each with the reason."""
 MOVED_TO_NAME, MOVED_FROM_NAME = "moved_to", "moved_from"
 """Names of the settings that mark the source and the target of a move."""
-LOCAL_SETTINGS = (MOVED_TO_NAME, MOVED_FROM_NAME, "originals_id")
+BACKUP_RECORD_NAME = "backup_record"
+"""Name of the setting that says when a backup was made by schedule."""
+LOCAL_SETTINGS = (MOVED_TO_NAME, MOVED_FROM_NAME, BACKUP_RECORD_NAME, "originals_id")
 """Settings that describe one database and its originals, and are not copied."""
 
 
